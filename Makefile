@@ -1,0 +1,69 @@
+# SPDX-License-Identifier: Apache-2.0
+# SPDX-FileCopyrightText: The GPUSlice Authors
+
+# go-nvml wraps calls that NVIDIA has deprecated; their warnings are not ours.
+export CGO_CFLAGS := -Wno-deprecated-declarations -O2 -g
+VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
+LDFLAGS := -s -w -X gpuslice/internal/command.Version=$(VERSION)
+# Where every go.mod of the tree is that has tests of its own; test/repository checks that none is left out.
+MODULES := .
+K8S ?= 1.37.2
+
+.DEFAULT_GOAL := help
+.PHONY: help deps build test test-short scenario e2e demo bench cases mutants lint fmt generate verify cover ci full clean
+
+help: ## print this text
+	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+deps: ## install what Debian provides and the tests need
+	bash test/deps.sh
+
+build: ## build the binaries into bin/
+	go build -trimpath -ldflags "$(LDFLAGS)" -o bin/ ./cmd/...
+
+test: deps build ## run every test of every module, with the race detector
+	set -o pipefail; for m in $(MODULES); do (cd $$m && go test -race -timeout 20m ./...) || exit 1; done
+
+test-short: ## run the pure tests without cgo, in seconds
+	CGO_ENABLED=0 go test -short ./pkg/... ./internal/...
+
+scenario: build ## run the stories in test/scenario on the real binaries
+	go test -race ./test/scenario/...
+
+e2e: deps build ## run the stories on a real Kubernetes node
+	go run ./test/cluster build && echo "no e2e story exists yet; see docs/testing.md" && go run ./test/cluster exec -- $$(go env GOROOT)/bin/go version
+
+demo: deps build ## show the main job
+	go run ./test/demo
+
+bench: ## measure the budgets
+	go test -run '^$$' -bench . -benchtime 200ms -count 5 ./pkg/... ./internal/...
+
+cases: ## check that every case and promise asked for has a test that ran at its tier
+	go run ./test/cases
+
+mutants: ## check that every one-line fault in test/mutants makes its test fail
+	go run ./test/mutants
+
+lint: ## run the linters
+	go tool -modfile=tools/go.mod golangci-lint run ./...
+
+fmt: ## format the code
+	go tool -modfile=tools/go.mod golangci-lint fmt ./...
+
+generate: ## write the generated files
+	go generate ./pkg/...
+
+verify: generate ## fail when generated files or go.mod are not up to date
+	go mod tidy -diff
+	git diff --exit-code -- pkg go.mod go.sum
+
+cover: ## print the coverage of pkg/ and internal/
+	go test -short -coverprofile=.out/cover.out ./pkg/... ./internal/... && go tool cover -func=.out/cover.out | tail -1
+
+ci: verify lint test cases mutants demo ## everything that must hold before a change lands
+
+full: ci bench ## ci and what takes longer
+
+clean: ## remove what the build made
+	rm -rf bin .out

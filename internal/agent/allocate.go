@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The GPUSlice Authors
+
+package agent
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"gpuslice/pkg/timeslice"
+)
+
+// ErrNotOffered is wrapped when a device is asked for that is not in the view.
+var ErrNotOffered = errors.New("not offered")
+
+// answer is one id that we told the kubelet it may use.
+type answer struct {
+	resource, id string
+	at           time.Time
+	shown        bool // the kubelet's record has shown it once
+}
+
+// catchUp is how long the kubelet may take from our answer to its record of it; it writes within milliseconds.
+const catchUp = 10 * time.Second
+
+// isOver says that a record read at the given time omits the answer because it is over, not because it is new.
+func (a answer) isOver(read time.Time) bool { return a.shown || read.Sub(a.at) > catchUp }
+
+// Lookup finds the devices behind ids of one container, each once, in the order asked. It is a pure function of the view.
+func (v *View) Lookup(resource string, ids []string) ([]Device, error) {
+	list, ok := v.Lists[resource]
+	if !ok {
+		return nil, fmt.Errorf("resource %s: %w; there are %s", resource, ErrNotOffered, strings.Join(v.Resources(), ", "))
+	}
+	found := []Device{}
+	for _, id := range ids {
+		i := slices.IndexFunc(list, func(l Listed) bool { return l.ID == id && l.Device != nil })
+		if i < 0 {
+			return nil, fmt.Errorf("device %s of %s: %w; there are %s", id, resource, ErrNotOffered, idsOf(list))
+		}
+		d := *list[i].Device
+		if d.Fault != "" {
+			return nil, fmt.Errorf("device %s of %s is unhealthy: %s", id, resource, d.Fault)
+		}
+		if !slices.ContainsFunc(found, func(x Device) bool { return x.UUID == d.UUID }) {
+			found = append(found, d)
+		}
+	}
+	return found, nil
+}
+
+// maxNamed bounds how many ids an error message lists.
+const maxNamed = 16
+
+func idsOf(list []Listed) string {
+	names := []string{}
+	for _, l := range list {
+		if l.Device != nil {
+			names = append(names, l.ID)
+		}
+	}
+	if more := len(names) - maxNamed; more > 0 {
+		return strings.Join(names[:maxNamed], ", ") + fmt.Sprintf(" and %d more", more)
+	}
+	if len(names) == 0 {
+		return "none"
+	}
+	return strings.Join(names, ", ")
+}
+
+// Allocate gives devices to one container each, all or none. It answers from memory (P10) and remembers the answer until
+// the kubelet's own record shows it, under the lock that shrinks the view: what goes is never given out.
+func (a *Agent) Allocate(resource string, containers [][]string) ([][]Device, error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.view == nil {
+		return nil, fmt.Errorf("resource %s: %w: the layout of this node is not verified yet", resource, ErrNotOffered)
+	}
+	all := make([][]Device, len(containers))
+	for i, ids := range containers {
+		found, err := a.view.Lookup(resource, ids)
+		if err != nil {
+			return nil, err
+		}
+		all[i] = found
+	}
+	now := time.Now()
+	for _, ids := range containers {
+		for _, id := range ids {
+			a.allocated = append(a.allocated, answer{resource: resource, id: id, at: now})
+		}
+	}
+	a.answers++
+	return all, nil
+}
+
+// Prefer chooses among the ids that the kubelet offers for one container. It never fails a legal request.
+func (v *View) Prefer(resource string, available, required []string, size int) []string {
+	list := v.Lists[resource]
+	i := slices.IndexFunc(list, func(l Listed) bool { return l.Device != nil })
+	if i < 0 {
+		return timeslice.Prefer(timeslice.Spread, timeslice.Request{Available: available, Required: required, Size: size, Replicas: 1})
+	}
+	d := list[i].Device
+	if d.Instance != nil && d.Replicas <= 1 {
+		return v.preferPacked(list, available, required, size)
+	}
+	return timeslice.Prefer(d.Policy, timeslice.Request{Available: available, Required: required, Size: size, Replicas: d.Replicas})
+}
+
+// preferPacked takes instances from the GPUs of which most is in use, so that whole GPUs stay empty.
+func (v *View) preferPacked(list []Listed, available, required []string, size int) []string {
+	gpuOf, total := map[string]string{}, map[string]int{}
+	for _, l := range list {
+		if l.Device != nil {
+			gpuOf[l.ID] = l.Device.GPU.UUID
+			total[l.Device.GPU.UUID]++
+		}
+	}
+	free := map[string]int{}
+	for _, id := range available {
+		free[gpuOf[id]]++
+	}
+	order := slices.Clone(available)
+	slices.SortStableFunc(order, func(x, y string) int {
+		gx, gy := gpuOf[x], gpuOf[y]
+		if used := (total[gy] - free[gy]) - (total[gx] - free[gx]); used != 0 {
+			return used
+		}
+		if free[gx] != free[gy] {
+			return free[gx] - free[gy]
+		}
+		return strings.Compare(gx+"\x00"+x, gy+"\x00"+y)
+	})
+	chosen := slices.Clone(required)
+	for _, id := range order {
+		if len(chosen) >= size {
+			break
+		}
+		if !slices.Contains(chosen, id) {
+			chosen = append(chosen, id)
+		}
+	}
+	return chosen
+}

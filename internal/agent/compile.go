@@ -1,0 +1,232 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The GPUSlice Authors
+
+package agent
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"gpuslice/internal/config"
+	"gpuslice/pkg/devices"
+	"gpuslice/pkg/mig"
+)
+
+// Target is what shall become of one GPU and how.
+type Target struct {
+	GPU      devices.GPU
+	Policy   config.Policy // what is in force: an entry that the GPU cannot follow leaves it unmanaged
+	Plan     mig.Plan
+	Problems []Problem
+}
+
+// Compile turns the config into a target for each GPU. It is pure: hardware is read before and changed after.
+func Compile(c config.Sharing, node string, labels map[string]string, n devices.Node, u Usage) []Target {
+	rule, managed := c.ForNode(node, labels)
+	targets := make([]Target, len(n.GPUs))
+	for i, g := range n.GPUs {
+		targets[i] = Target{GPU: g, Plan: mig.Plan{GPU: g.Name()}}
+		if managed {
+			targets[i].follow(rule, u)
+		}
+		targets[i].find(g)
+	}
+	return targets
+}
+
+// find adds what is wrong with the GPU itself.
+func (t *Target) find(g devices.GPU) {
+	if g.Fault != nil {
+		t.problem(ReasonGPUFault, "%v", g.Fault)
+	}
+	for _, inst := range g.MIG.Instances {
+		switch {
+		case inst.Partial:
+			t.problem(ReasonPartialInstance, "%s is withheld: its compute instances are smaller than itself", inst.Slot)
+		case !inst.Usable():
+			t.problem(ReasonPartialInstance, "%s is withheld: it has no compute instance", inst.Slot)
+		}
+	}
+}
+
+func (t *Target) problem(r Reason, format string, args ...any) {
+	t.Problems = append(t.Problems, Problem{GPU: t.GPU.Name(), Reason: r, Message: fmt.Sprintf(format, args...)})
+}
+
+func (t *Target) follow(rule config.NodeRule, u Usage) {
+	g := t.GPU
+	if g.Fault != nil && g.UUID == "" {
+		return
+	}
+	policy := rule.ForGPU(config.Facts{Index: g.Index, UUID: g.UUID, Product: g.Product, MemoryMiB: g.MemoryMiB})
+	if !policy.Managed {
+		return
+	}
+	if missing := unsupported(policy); len(missing) > 0 {
+		t.problem(ReasonNotSupportedYet, "layout %s: %s not supported yet; the GPU keeps what it has", policy.LayoutName, strings.Join(missing, ", "))
+		return
+	}
+	used := u.of(g)
+	want, warnings, err := wantOf(g, policy.Layout, used)
+	for _, w := range warnings {
+		t.problem(ReasonAlias, "%s", w)
+	}
+	if err != nil {
+		t.problem(ReasonImpossible, "layout %s: %v", policy.LayoutName, err)
+		return
+	}
+	t.Policy = policy
+	if g.Fault != nil {
+		return
+	}
+	t.Plan = mig.Diff(g.MIG, want, used)
+	if rule.Node.Paused && !t.Plan.IsEmpty() {
+		t.problem(ReasonPaused, "%s", t.Plan)
+	}
+	for _, b := range t.Plan.Blocked {
+		t.problem(ReasonBlocked, "%s", b)
+	}
+	if t.Plan.NeedsReset {
+		t.problem(ReasonResetRequired, "MIG mode of this GPU changes with a reset only, and reset is %s; not supported yet", policy.Reset)
+	}
+}
+
+// Paused says that nothing may be applied on a node.
+func Paused(c config.Sharing, node string, labels map[string]string) bool {
+	rule, ok := c.ForNode(node, labels)
+	return ok && rule.Node.Paused
+}
+
+// unsupported lists what of a policy this version cannot do.
+func unsupported(p config.Policy) []string {
+	missing := []string{}
+	add := func(is bool, what string) {
+		if is {
+			missing = append(missing, what)
+		}
+	}
+	add(p.Layout.MIG != nil && p.Layout.MIG.Dynamic, "dynamic MIG")
+	if ts := p.Layout.TimeSlicing; ts != nil {
+		add(ts.Memory == "share", "memory: share")
+		add(ts.Interval != "" && ts.Interval != "default", "interval: "+ts.Interval)
+		add(ts.Replicas > 1 && p.Serve == "dra", "time slicing through DRA")
+	}
+	return missing
+}
+
+// wantOf resolves a layout on the very GPU: names, starts and counts are those of its driver.
+func wantOf(g devices.GPU, l config.Layout, used mig.InUse) (mig.Want, []string, error) {
+	if l.MIG == nil {
+		return mig.Want{}, nil, nil
+	}
+	if !g.IsMIGCapable() {
+		return mig.Want{}, nil, fmt.Errorf("%s (%s) is not MIG capable", g.Name(), g.Model)
+	}
+	if len(l.MIG.Slots) > 0 {
+		layout, warnings, err := exactSlots(g.Geometry, l.MIG.Slots)
+		return mig.Want{MIG: true, Layout: layout}, warnings, err
+	}
+	wish, warnings, err := wishOf(g.Geometry, *l.MIG)
+	if err != nil {
+		return mig.Want{}, warnings, err
+	}
+	layout, err := place(g, wish, used)
+	return mig.Want{MIG: true, Layout: layout}, warnings, err
+}
+
+func exactSlots(g mig.Geometry, texts []string) (mig.Layout, []string, error) {
+	slots, warnings, errs := []mig.Slot{}, []string{}, []error{}
+	for _, text := range texts {
+		s, warning, err := g.ParseSlot(text)
+		errs = append(errs, err)
+		if warning != "" {
+			warnings = append(warnings, warning)
+		}
+		slots = append(slots, s)
+	}
+	if err := errors.Join(errs...); err != nil {
+		return nil, warnings, err
+	}
+	l := mig.NewLayout(slots...)
+	return l, warnings, g.Check(l)
+}
+
+// wish is what is to be placed: fixed counts, or as many of one profile as fit.
+type wish struct {
+	counts mig.Counts
+	fill   *mig.Profile
+}
+
+func wishOf(g mig.Geometry, m config.MIG) (wish, []string, error) {
+	switch {
+	case m.Fill == "balanced":
+		counts, err := g.Balanced()
+		return wish{counts: counts}, nil, err
+	case strings.HasSuffix(m.Fill, "g"):
+		var n int
+		if _, err := fmt.Sscanf(m.Fill, "%dg", &n); err != nil {
+			return wish{}, nil, fmt.Errorf("fill %q: %w", m.Fill, err)
+		}
+		p, err := g.Smallest(n)
+		return wish{fill: &p}, nil, err
+	case m.Fill != "":
+		p, warning, err := g.Resolve(m.Fill)
+		return wish{fill: &p}, nonEmpty(warning), err
+	}
+	counts, warnings, errs := mig.Counts{}, []string{}, []error{}
+	for name, n := range m.Instances {
+		p, warning, err := g.Resolve(name)
+		if err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		counts[p.ID] += n
+		warnings = append(warnings, nonEmpty(warning)...)
+	}
+	slices.SortFunc(errs, func(a, b error) int { return strings.Compare(a.Error(), b.Error()) })
+	slices.Sort(warnings)
+	return wish{counts: counts}, warnings, errors.Join(errs...)
+}
+
+func nonEmpty(text string) []string {
+	if text == "" {
+		return nil
+	}
+	return []string{text}
+}
+
+// place keeps what is busy if the wish can be had around it. If it cannot, the wish is placed as on an idle GPU, and the
+// plan names what stands in the way.
+func place(g devices.GPU, w wish, used mig.InUse) (mig.Layout, error) {
+	have := mig.Layout{}
+	if g.MIG.Mode.Current {
+		have = g.MIG.Layout()
+	}
+	busy := mig.Layout{}
+	left := map[int]int{}
+	for id, n := range w.counts {
+		left[id] = n
+	}
+	for _, inst := range g.MIG.Instances {
+		id := inst.Slot.Profile.ID
+		wanted := left[id] > 0 || w.fill != nil && w.fill.ID == id
+		if len(used.Instances[inst.GI]) > 0 && wanted {
+			busy = append(busy, inst.Slot)
+			left[id]--
+		}
+	}
+	layout, err := w.fit(g.Geometry, mig.NewLayout(busy...), have)
+	if errors.Is(err, mig.ErrNoFit) && len(busy) > 0 {
+		return w.fit(g.Geometry, nil, have)
+	}
+	return layout, err
+}
+
+func (w wish) fit(g mig.Geometry, busy, have mig.Layout) (mig.Layout, error) {
+	if w.fill != nil {
+		return g.Fill(*w.fill, busy, have)
+	}
+	return g.Fit(w.counts, busy, have)
+}

@@ -1,0 +1,226 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The GPUSlice Authors
+
+package agent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"k8s.io/klog/v2"
+
+	"gpuslice/internal/kubelet"
+	"gpuslice/internal/state"
+	"gpuslice/pkg/devices"
+	"gpuslice/pkg/mig"
+)
+
+// observation is everything that was read for one pass.
+type observation struct {
+	node    devices.Node
+	usage   Usage
+	input   input
+	answers uint64
+	noNode  error // the driver does not answer at all
+}
+
+// Converge brings the node one pass closer to what is wanted: read, decide, shrink the view, read the holders again,
+// change the hardware, read back, publish. It ends without a change when nothing differs.
+func (a *Agent) Converge(ctx context.Context) error {
+	a.converging.Lock()
+	defer a.converging.Unlock()
+	failures := map[string]error{}
+	o, targets := a.look(ctx)
+	if plans := a.runnable(o, targets); len(plans) > 0 {
+		if err := a.withdraw(o, targets, plans); err != nil {
+			return a.again(err)
+		}
+		o, targets = a.look(ctx) // busy is read again, now that nothing more can be given out
+		failures = a.apply(ctx, a.runnable(o, targets), plans)
+		o, targets = a.look(ctx)
+	}
+	return a.again(a.publish(a.viewOf(o, targets, failures), o.answers))
+}
+
+// again asks for another pass when the view could not be published because it was out of date.
+func (a *Agent) again(err error) error {
+	if errors.Is(err, errStale) {
+		a.Kick()
+		return nil
+	}
+	return err
+}
+
+func (a *Agent) look(ctx context.Context) (observation, []Target) {
+	o := a.observe(ctx)
+	return o, Compile(o.input.config, a.opts.NodeName, o.input.labels, o.node, o.usage)
+}
+
+// observe reads the hardware and everything that may hold it. What it cannot read is noted as unknown.
+func (a *Agent) observe(ctx context.Context) observation {
+	a.mu.Lock()
+	o := observation{input: a.input, answers: a.answers}
+	o.usage.Claims = slices.SortedFunc(maps.Values(a.claims), func(x, y state.Claim) int { return strings.Compare(x.UID, y.UID) })
+	a.mu.Unlock()
+	o.usage.Unknown = map[string]string{}
+	o.usage.Processes = map[string][]devices.Process{}
+	a.readNode(ctx, &o)
+	a.readKubelet(ctx, &o)
+	for _, g := range o.node.GPUs {
+		if g.Fault != nil {
+			continue
+		}
+		processes, err := a.hw.Processes(ctx, g.PCI)
+		if err != nil {
+			o.usage.Unknown[g.PCI] = err.Error()
+			continue
+		}
+		o.usage.Processes[g.PCI] = processes
+	}
+	return o
+}
+
+// readNode keeps the GPUs of before, as faulty, while the driver as a whole does not answer: they are not gone.
+func (a *Agent) readNode(ctx context.Context, o *observation) {
+	o.node, o.noNode = a.hw.Snapshot(ctx)
+	if o.noNode == nil {
+		a.lastNode = o.node
+		return
+	}
+	o.usage.Unknown[""] = "the driver does not answer"
+	o.node = a.lastNode
+	o.node.GPUs = slices.Clone(o.node.GPUs)
+	for i := range o.node.GPUs {
+		o.node.GPUs[i].Fault = o.noNode
+	}
+}
+
+func (a *Agent) readKubelet(ctx context.Context, o *observation) {
+	started := time.Now()
+	record, err := a.kubelet.Read(ctx)
+	switch {
+	case err != nil:
+		o.usage.Unknown[""] = "the kubelet does not answer: " + err.Error()
+		record = a.lastRecord
+	case record.ForeignPIDs:
+		o.usage.Unknown[""] = "this agent runs outside the host's PID namespace (hostPID), so the driver hides processes from it"
+		a.lastRecord = record
+	default:
+		a.lastRecord = record
+	}
+	o.usage.Allocations = a.reconcileAnswers(record, started, err == nil)
+}
+
+// reconcileAnswers joins the kubelet's record with our own answers and drops those that the record has caught up with.
+func (a *Agent) reconcileAnswers(r kubelet.Record, read time.Time, fresh bool) []kubelet.Allocation {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	all := slices.Clone(r.Allocations)
+	kept := a.allocated[:0:0]
+	for _, own := range a.allocated {
+		shown := slices.ContainsFunc(r.Allocations, func(x kubelet.Allocation) bool { return x.Resource == own.resource && x.ID == own.id })
+		switch {
+		case shown:
+			own.shown = true
+		case fresh && own.isOver(read):
+			continue
+		default:
+			all = append(all, kubelet.Allocation{Resource: own.resource, ID: own.id, Holder: "an allocation of " + own.at.Format(time.TimeOnly)})
+		}
+		kept = append(kept, own)
+	}
+	a.allocated = kept
+	return all
+}
+
+// runnable picks the plans that may be carried out now.
+func (a *Agent) runnable(o observation, targets []Target) []Target {
+	if Paused(o.input.config, a.opts.NodeName, o.input.labels) {
+		return nil
+	}
+	return slices.DeleteFunc(slices.Clone(targets), func(t Target) bool {
+		return !t.Plan.Runnable() || !a.retry.allows(t.Plan.GPU, t.Plan.String(), time.Now())
+	})
+}
+
+// withdraw publishes a view without what the plans take away. Before the first view there is nothing to withdraw.
+func (a *Agent) withdraw(o observation, targets, runnable []Target) error {
+	a.mu.Lock()
+	current := a.view
+	a.mu.Unlock()
+	if current == nil {
+		return nil
+	}
+	plans := make([]mig.Plan, len(runnable))
+	for i, t := range runnable {
+		plans[i] = t.Plan
+	}
+	small := shrink(*current, plans)
+	small.Targets = targets
+	return a.publish(small, o.answers)
+}
+
+// apply carries out the plans that are still the ones for which the view was shrunk.
+func (a *Agent) apply(ctx context.Context, now, announced []Target) map[string]error {
+	failures := map[string]error{}
+	for _, t := range now {
+		if !slices.ContainsFunc(announced, func(x Target) bool { return x.Plan.String() == t.Plan.String() }) {
+			a.Kick() // something changed in between: the next pass announces the new plan first
+			continue
+		}
+		logger := klog.FromContext(ctx).WithValues("gpu", t.Plan.GPU)
+		logger.Info("Applying", "plan", t.Plan.String())
+		if err := mig.Apply(ctx, a.hw.On(t.GPU.PCI), t.Plan); err != nil {
+			logger.Error(err, "Plan failed")
+			failures[t.Plan.GPU] = err
+			a.retry.failed(t.Plan.GPU, t.Plan.String(), time.Now())
+			continue
+		}
+		failures[t.Plan.GPU] = nil
+	}
+	return failures
+}
+
+// viewOf builds the view and compares what was asked for with what was read back (P4).
+func (a *Agent) viewOf(o observation, targets []Target, applied map[string]error) View {
+	v := build(o.input.config, a.opts.APIs, targets, o.node, o.usage)
+	v.ConfigHash = o.input.hash
+	v.Problems = append(v.Problems, o.input.problems...)
+	if o.noNode != nil {
+		v.Problems = append(v.Problems, Problem{Reason: ReasonNoDriver, Message: o.noNode.Error()})
+	} else if why := o.usage.Unknown[""]; why != "" {
+		v.Problems = append(v.Problems, Problem{Reason: ReasonUsageUnknown, Message: why})
+	}
+	for _, t := range targets {
+		err, tried := applied[t.Plan.GPU]
+		switch {
+		case !tried && t.Plan.IsEmpty():
+			a.retry.succeeded(t.Plan.GPU)
+		case !tried:
+		case err != nil:
+			v.Problems = append(v.Problems, Problem{GPU: t.Plan.GPU, Reason: ReasonApplyFailed, Message: err.Error()})
+		case t.Plan.IsEmpty():
+			a.retry.succeeded(t.Plan.GPU)
+		default:
+			a.retry.failed(t.Plan.GPU, t.Plan.String(), time.Now())
+			v.Problems = append(v.Problems, Problem{GPU: t.Plan.GPU, Reason: ReasonNotAsPlanned, Message: fmt.Sprintf("read back %s, still to do: %s", t.GPU, t.Plan)})
+		}
+	}
+	v.Problems = sortProblems(v.Problems)
+	a.forgetGone(o)
+	return v
+}
+
+// forgetGone drops GPUs that the driver no longer lists once nobody holds them.
+func (a *Agent) forgetGone(o observation) {
+	for _, g := range o.node.GPUs {
+		if errors.Is(g.Fault, devices.ErrGone) && len(o.usage.allocationsOn(g)) == 0 && len(o.usage.claimHolders(g.UUID)) == 0 {
+			a.hw.Forget(g.PCI)
+		}
+	}
+}

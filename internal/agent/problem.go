@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The GPUSlice Authors
+
+package agent
+
+import (
+	"cmp"
+	"slices"
+)
+
+// Reason is the stable name of a kind of Problem.
+type Reason string
+
+// The reasons; internal/report documents each.
+const (
+	ReasonConfigInvalid   Reason = "ConfigInvalid"   // refused as a whole, the last good one stays
+	ReasonConfigMissing   Reason = "ConfigMissing"   // the configured source is not there
+	ReasonNoDriver        Reason = "NoDriver"        // the NVIDIA driver does not answer
+	ReasonImpossible      Reason = "Impossible"      // this GPU cannot follow its entry
+	ReasonNotSupportedYet Reason = "NotSupportedYet" // the config asks for something that this version cannot do
+	ReasonBlocked         Reason = "Blocked"         // a change waits for who holds the device
+	ReasonResetRequired   Reason = "ResetRequired"   // a change waits for a GPU reset
+	ReasonApplyFailed     Reason = "ApplyFailed"     // the driver refused a step; it is tried again
+	ReasonNotAsPlanned    Reason = "NotAsPlanned"    // the driver said success and the GPU says otherwise
+	ReasonGPUFault        Reason = "GPUFault"        // the GPU does not answer
+	ReasonUsageUnknown    Reason = "UsageUnknown"    // who holds what cannot be read, so everything counts as held
+	ReasonNotServed       Reason = "NotServed"       // the API that shall serve the GPU is not run here
+	ReasonPaused          Reason = "Paused"          // the config says to change nothing on this node
+	ReasonPartialInstance Reason = "PartialInstance" // an instance is withheld because its compute instances do not fill it
+	ReasonAlias           Reason = "Alias"           // a profile is called otherwise on this GPU
+	ReasonStateUnreadable Reason = "StateUnreadable" // a file of the state directory was set aside
+)
+
+// Problem is something that could not be done, and why.
+type Problem struct {
+	GPU     string `json:"gpu,omitempty"` // "gpu-0"; empty = the node
+	Reason  Reason `json:"reason"`
+	Message string `json:"message"`
+}
+
+func (p Problem) String() string {
+	if p.GPU == "" {
+		return string(p.Reason) + ": " + p.Message
+	}
+	return string(p.Reason) + " " + p.GPU + ": " + p.Message
+}
+
+// IsInformation says that the problem asks nothing of anybody.
+func (p Problem) IsInformation() bool { return p.Reason == ReasonAlias }
+
+func sortProblems(ps []Problem) []Problem {
+	slices.SortStableFunc(ps, func(a, b Problem) int {
+		return cmp.Or(cmp.Compare(a.GPU, b.GPU), cmp.Compare(a.Reason, b.Reason), cmp.Compare(a.Message, b.Message))
+	})
+	return slices.Compact(ps)
+}

@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The GPUSlice Authors
+
+package agent
+
+import (
+	"fmt"
+	"slices"
+
+	"gpuslice/internal/kubelet"
+	"gpuslice/internal/state"
+	"gpuslice/pkg/devices"
+	"gpuslice/pkg/mig"
+	"gpuslice/pkg/timeslice"
+)
+
+// Usage is everything that may hold a device, at one moment.
+type Usage struct {
+	Allocations []kubelet.Allocation // by the kubelet's records and our own answers
+	Claims      []state.Claim
+	Processes   map[string][]devices.Process // by PCI address
+	// Unknown says why a source cannot be trusted for a GPU, by PCI address; "" concerns every GPU.
+	// What is unknown counts as in use (P2).
+	Unknown map[string]string
+}
+
+// unknownFor returns why nothing may be taken away from a GPU, or "".
+func (u Usage) unknownFor(pci string) string {
+	if why := u.Unknown[""]; why != "" {
+		return why
+	}
+	return u.Unknown[pci]
+}
+
+// of turns the usage of a node into what concerns one GPU.
+func (u Usage) of(g devices.GPU) mig.InUse {
+	used := mig.InUse{Instances: map[int][]string{}}
+	for _, a := range u.Allocations {
+		holdUUID(&used, g, timeslice.DeviceOf(a.ID), a.Holder)
+	}
+	for _, c := range u.Claims {
+		for _, d := range c.Devices {
+			if !d.Admin && d.GPU == g.UUID {
+				holdSlot(&used, g, d, "claim "+c.String())
+			}
+		}
+	}
+	for _, p := range u.Processes[g.PCI] {
+		holder := fmt.Sprintf("pid %d", p.PID)
+		if p.GI == devices.NoInstance {
+			used.GPU = append(used.GPU, holder)
+		} else {
+			used.Instances[p.GI] = append(used.Instances[p.GI], holder)
+		}
+	}
+	if why := u.unknownFor(g.PCI); why != "" {
+		used.GPU = append(used.GPU, "unknown: "+why)
+		for _, inst := range g.MIG.Instances {
+			used.Instances[inst.GI] = append(used.Instances[inst.GI], "unknown: "+why)
+		}
+	}
+	return used
+}
+
+func holdUUID(used *mig.InUse, g devices.GPU, uuid, holder string) {
+	if uuid == g.UUID {
+		used.GPU = append(used.GPU, holder)
+		return
+	}
+	for _, inst := range g.MIG.Instances {
+		if inst.UUID == uuid {
+			used.Instances[inst.GI] = append(used.Instances[inst.GI], holder)
+		}
+	}
+}
+
+// holdSlot goes by profile and start: a UUID does not prove that an instance is still the same.
+func holdSlot(used *mig.InUse, g devices.GPU, d state.Device, holder string) {
+	if d.Whole() {
+		used.GPU = append(used.GPU, holder)
+		return
+	}
+	for _, inst := range g.MIG.Instances {
+		if inst.Slot.Profile.ID == d.ProfileID && inst.Slot.Start == d.Start {
+			used.Instances[inst.GI] = append(used.Instances[inst.GI], holder)
+		}
+	}
+}
+
+// allocationsOn returns the classic allocations of a GPU and its instances.
+func (u Usage) allocationsOn(g devices.GPU) []kubelet.Allocation {
+	return slices.DeleteFunc(slices.Clone(u.Allocations), func(a kubelet.Allocation) bool {
+		uuid := timeslice.DeviceOf(a.ID)
+		return uuid != g.UUID && !slices.ContainsFunc(g.MIG.Instances, func(i mig.Instance) bool { return i.UUID == uuid })
+	})
+}
+
+// claimHolders names the claims that hold a GPU or a slot of it.
+func (u Usage) claimHolders(gpuUUID string) []string {
+	names := []string{}
+	for _, c := range u.Claims {
+		if slices.ContainsFunc(c.Devices, func(d state.Device) bool { return !d.Admin && d.GPU == gpuUUID }) {
+			names = append(names, "claim "+c.String())
+		}
+	}
+	return names
+}

@@ -1,0 +1,256 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The GPUSlice Authors
+
+package agent
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"gpuslice/internal/config"
+	"gpuslice/internal/kubelet"
+	"gpuslice/pkg/devices"
+	"gpuslice/pkg/mig"
+	"gpuslice/pkg/timeslice"
+)
+
+// API is one of the two ways to hand devices out.
+type API string
+
+// The two APIs; the zero value is neither.
+const (
+	DevicePlugin API = "device-plugin"
+	DRA          API = "dra"
+)
+
+// Device is one allocatable thing: a whole GPU or an instance of it.
+type Device struct {
+	UUID     string
+	Name     string // "gpu-0" or "gpu-0-mig-3g40gb-9-4", as DRA calls it
+	GPU      devices.GPU
+	Instance *mig.Instance // nil for a whole GPU
+	API      API
+	Resource string // "nvidia.com/mig-3g.40gb"
+	Replicas int    // 1 = exclusive
+	Policy   timeslice.Policy
+	Fault    string // why it is unhealthy; empty = healthy
+}
+
+// IDs lists under which ids the kubelet sees the device.
+func (d Device) IDs() []string {
+	if d.Replicas <= 1 {
+		return []string{d.UUID}
+	}
+	ids := make([]string, 0, d.Replicas)
+	for _, s := range timeslice.Shares(d.UUID, d.Replicas) {
+		ids = append(ids, s.String())
+	}
+	return ids
+}
+
+// Listed is one entry of the list that the kubelet gets for a resource.
+type Listed struct {
+	ID     string
+	NUMA   int     // -1 = unknown
+	Fault  string  // empty = healthy
+	Device *Device // nil for an id that is allocated and no longer offered
+}
+
+// View is what is offered at one moment. It is a value: nothing in it changes after it was published.
+type View struct {
+	Generation uint64
+	Node       devices.Node
+	Targets    []Target
+	Devices    []Device
+	Lists      map[string][]Listed // by resource name
+	Problems   []Problem
+	ConfigHash string
+}
+
+// Device finds a device by its DRA name.
+func (v *View) Device(name string) (Device, bool) {
+	i := slices.IndexFunc(v.Devices, func(d Device) bool { return d.Name == name })
+	if i < 0 {
+		return Device{}, false
+	}
+	return v.Devices[i], true
+}
+
+// Resources lists the resource names, in order.
+func (v *View) Resources() []string { return slices.Sorted(maps.Keys(v.Lists)) }
+
+// offering is how the devices of one GPU are handed out.
+type offering struct {
+	api      API
+	replicas int
+	rename   config.Rename
+	policy   timeslice.Policy
+	product  string // resource name by product, or ""
+}
+
+// MIGDeviceName is the name that DRA gives a slot; it is part of the wire format.
+func MIGDeviceName(g devices.GPU, s mig.Slot) string {
+	profile := strings.Map(func(r rune) rune {
+		switch {
+		case r >= 'a' && r <= 'z', r >= '0' && r <= '9', r == '-':
+			return r
+		case r == '.':
+			return -1
+		default:
+			return '-'
+		}
+	}, strings.ToLower(s.Profile.Name))
+	return fmt.Sprintf("%s-mig-%s-%d-%d", g.Name(), strings.Trim(profile, "-"), s.Profile.ID, s.Start)
+}
+
+// build makes the view out of what was read and compiled. It is pure.
+func build(c config.Sharing, apis []API, targets []Target, n devices.Node, u Usage) View {
+	v := View{Node: n, Targets: targets, Lists: map[string][]Listed{}}
+	for _, t := range targets {
+		v.Problems = append(v.Problems, t.Problems...)
+		offer, problem := offeringOf(c, apis, t)
+		if problem != nil {
+			v.Problems = append(v.Problems, *problem)
+		}
+		for _, d := range devicesOf(t.GPU, offer) {
+			if blocked := standsInTheWay(t, d, u); blocked != nil {
+				v.Problems = append(v.Problems, *blocked)
+				if d.API = heldBy(t.GPU, u); d.API != DRA {
+					continue
+				}
+			}
+			v.Devices = append(v.Devices, d)
+			if d.API == DevicePlugin {
+				v.list(d)
+			}
+		}
+	}
+	v.retain(u, c)
+	v.Problems = sortProblems(v.Problems)
+	return v
+}
+
+// offeringOf decides by policy; an unmanaged GPU goes to the device plugin if that runs here.
+func offeringOf(c config.Sharing, apis []API, t Target) (offering, *Problem) {
+	o := offering{replicas: 1, policy: timeslice.Spread, product: c.ResourceFor(t.GPU.Product)}
+	if !t.Policy.Managed {
+		if len(apis) > 0 {
+			o.api = slices.Min(apis) // "device-plugin" comes before "dra"
+		}
+		return o, nil
+	}
+	if ts := t.Policy.Layout.TimeSlicing; ts != nil {
+		o.replicas, o.rename = ts.Replicas, ts.Rename
+		o.policy = cmp.Or(timeslice.Policy(ts.Policy), timeslice.Spread)
+	}
+	if t.Policy.Serve == "none" {
+		return o, nil
+	}
+	if o.api = API(t.Policy.Serve); !slices.Contains(apis, o.api) {
+		o.api = ""
+		return o, &Problem{GPU: t.GPU.Name(), Reason: ReasonNotServed, Message: fmt.Sprintf("serve is %s, this agent runs %v", t.Policy.Serve, apis)}
+	}
+	return o, nil
+}
+
+func devicesOf(g devices.GPU, o offering) []Device {
+	if g.UUID == "" {
+		return nil
+	}
+	base := Device{GPU: g, API: o.api, Replicas: o.replicas, Policy: o.policy}
+	if g.Fault != nil {
+		base.Fault = g.Fault.Error()
+	}
+	if !g.MIG.Mode.Current {
+		d := base
+		d.UUID, d.Name = g.UUID, g.Name()
+		d.Resource = renamed(cmp.Or(o.product, "nvidia.com/gpu"), o.rename)
+		return []Device{d}
+	}
+	all := []Device{}
+	for _, inst := range g.MIG.Instances {
+		if !inst.Usable() {
+			continue
+		}
+		d := base
+		d.UUID, d.Name, d.Instance = inst.UUID, MIGDeviceName(g, inst.Slot), &inst
+		d.Resource = renamed("nvidia.com/mig-"+inst.Slot.Profile.ResourceSuffix(), o.rename)
+		all = append(all, d)
+	}
+	slices.SortFunc(all, func(a, b Device) int {
+		return cmp.Or(cmp.Compare(a.Instance.Slot.Start, b.Instance.Slot.Start), cmp.Compare(a.Instance.Slot.Profile.ID, b.Instance.Slot.Profile.ID))
+	})
+	return all
+}
+
+func renamed(resource string, r config.Rename) string {
+	switch {
+	case r.Suffix:
+		return resource + ".shared"
+	case r.Name == "":
+		return resource
+	case strings.Contains(r.Name, "/"):
+		return r.Name
+	default:
+		return "nvidia.com/" + r.Name
+	}
+}
+
+// standsInTheWay says why a device cannot be offered in its new way yet: somebody holds it in another (P1).
+func standsInTheWay(t Target, d Device, u Usage) *Problem {
+	blocked := func(format string, args ...any) *Problem {
+		return &Problem{GPU: t.GPU.Name(), Reason: ReasonBlocked, Message: fmt.Sprintf(format, args...)}
+	}
+	if d.API != DRA {
+		if holders := u.claimHolders(t.GPU.UUID); len(holders) > 0 {
+			return blocked("%s stays with DRA: in use by %s", d.Name, strings.Join(holders, ", "))
+		}
+	}
+	for _, a := range u.allocationsOn(t.GPU) {
+		if d.API == DRA {
+			return blocked("%s stays with the device plugin: %s in use by %s", d.Name, a.ID, a.Holder)
+		}
+		_, isShare := timeslice.ParseShare(a.ID)
+		if timeslice.DeviceOf(a.ID) == d.UUID && (a.Resource != d.Resource || isShare != (d.Replicas > 1)) {
+			return blocked("%s is held as %s by %s and will be %s afterwards", d.Name, a.Resource, a.Holder, d.Resource)
+		}
+	}
+	return nil
+}
+
+// heldBy says which API the present holders of a GPU came through.
+func heldBy(g devices.GPU, u Usage) API {
+	if len(u.claimHolders(g.UUID)) > 0 {
+		return DRA
+	}
+	return DevicePlugin
+}
+
+func (v *View) list(d Device) {
+	for _, id := range d.IDs() {
+		v.Lists[d.Resource] = append(v.Lists[d.Resource], Listed{ID: id, NUMA: d.GPU.NUMA, Fault: d.Fault, Device: &d})
+	}
+}
+
+// retain keeps allocated ids in their lists although they are no longer offered: the kubelet would call a missing one healthy.
+func (v *View) retain(u Usage, c config.Sharing) {
+	for _, a := range u.Allocations {
+		listed := slices.ContainsFunc(v.Lists[a.Resource], func(l Listed) bool { return l.ID == a.ID })
+		if listed || !isOurs(a, c) {
+			continue
+		}
+		v.Lists[a.Resource] = append(v.Lists[a.Resource], Listed{ID: a.ID, NUMA: -1, Fault: "no longer offered, in use by " + a.Holder})
+	}
+}
+
+// isOurs tells our allocations from those of other device plugins, by name and form of the id.
+func isOurs(a kubelet.Allocation, c config.Sharing) bool {
+	if !strings.HasPrefix(a.ID, "GPU-") && !strings.HasPrefix(a.ID, "MIG-") {
+		return false
+	}
+	return strings.HasPrefix(a.Resource, "nvidia.com/") ||
+		slices.ContainsFunc(c.ResourceNames, func(r config.ResourceName) bool { return strings.HasPrefix(a.Resource, r.Name) })
+}

@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The GPUSlice Authors
+
+package command
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"gpuslice/pkg/devices"
+	"gpuslice/pkg/devices/nvml"
+	"gpuslice/pkg/devices/sim"
+)
+
+// hardware opens what --hardware names.
+func (f *Flags) hardware() (*devices.Hardware, error) {
+	spec, isSim := strings.CutPrefix(f.Hardware, "sim:")
+	switch {
+	case isSim:
+		machine, err := sim.Parse(spec)
+		if err != nil {
+			return nil, fmt.Errorf("--hardware=%s: %w", f.Hardware, err)
+		}
+		return devices.New(machine.Open(sim.Admin("gpuslice")), devices.Options{NUMANode: numaOf(machine)}), nil
+	case f.Hardware == "nvml":
+		driver := nvml.New(nvml.Options{DriverRoot: f.DriverRoot})
+		return devices.New(driver, devices.Options{NUMANode: f.numaNode}), nil
+	default:
+		return nil, fmt.Errorf("--hardware=%s is neither nvml nor sim:SPEC", f.Hardware)
+	}
+}
+
+func numaOf(m *sim.Machine) func(string) int {
+	return func(pci string) int {
+		for _, g := range m.GPUs() {
+			if strings.EqualFold(g.BusID, pci) || strings.HasSuffix(strings.ToLower(g.BusID), pci) {
+				return g.NUMA
+			}
+		}
+		return -1
+	}
+}
+
+// numaNode reads sysfs for one device, so that an odd one harms none; what is missing or garbled is unknown.
+func (f *Flags) numaNode(pci string) int {
+	text, err := os.ReadFile(filepath.Join(f.SysRoot, "bus/pci/devices", pci, "numa_node"))
+	if err != nil {
+		return -1
+	}
+	n, err := strconv.Atoi(strings.TrimSpace(string(text)))
+	if err != nil || n < 0 {
+		return -1
+	}
+	return n
+}
+
+// readConfig reads a file source; without --config there is none and every GPU is unmanaged.
+func (f *Flags) readConfig() (name string, text []byte, err error) {
+	if f.Config == "" {
+		return "no config", nil, nil
+	}
+	path, isFile := strings.CutPrefix(f.Config, "file:")
+	if !isFile {
+		return "", nil, fmt.Errorf("--config=%s: this command reads file:PATH", f.Config)
+	}
+	text, err = os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return "", nil, fmt.Errorf("--config: there is no file %s", path)
+	}
+	return path, text, err
+}

@@ -1,0 +1,253 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The GPUSlice Authors
+
+package command
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/klog/v2"
+
+	"gpuslice/internal/agent"
+	"gpuslice/internal/daemon"
+	"gpuslice/internal/deviceplugin"
+	"gpuslice/internal/kubelet"
+	"gpuslice/internal/report"
+	"gpuslice/internal/source"
+	"gpuslice/internal/state"
+	"gpuslice/pkg/devices"
+)
+
+// RunCommand is the agent.
+func RunCommand() Command {
+	return Command{Name: "run", Summary: "run the agent", Run: run}
+}
+
+func run(ctx context.Context, f *Flags, s Streams) int {
+	ctx = daemon.WithLogger(ctx, s.Err, f.LogFormat, f.Verbosity)
+	ctx, stop := daemon.WithSignals(ctx)
+	defer stop()
+	if err := f.mayRun(); err != nil {
+		return fail(s, f, "run", err)
+	}
+	if err := (&process{flags: f}).run(ctx); err != nil {
+		klog.FromContext(ctx).Error(err, "Ended")
+		return failed
+	}
+	return ok
+}
+
+// mayRun refuses simulated hardware on a real node's directories.
+func (f *Flags) mayRun() error {
+	if !strings.HasPrefix(f.Hardware, "sim:") {
+		return nil
+	}
+	for _, name := range []string{"kubelet-dir", "cdi-dir", "state-dir"} {
+		if !f.set[name] {
+			return fmt.Errorf("--hardware=%s needs --kubelet-dir, --cdi-dir and --state-dir, so that no real node is told of simulated GPUs", f.Hardware)
+		}
+	}
+	return nil
+}
+
+// process is a running agent. It is ready when what it serves is taken, and says why when it is not.
+type process struct {
+	flags      *Flags
+	waiting    atomic.Pointer[string] // why nothing is served yet
+	agent      atomic.Pointer[agent.Agent]
+	registered []func() bool
+}
+
+func (p *process) run(ctx context.Context) error {
+	p.waitFor("starting")
+	group, ctx := errgroup.WithContext(ctx)
+	group.Go(func() error {
+		return daemon.Serve(ctx, p.flags.Listen, daemon.Endpoints{Ready: p.ready, Status: p.status})
+	})
+	group.Go(func() error { return p.own(ctx) })
+	err := group.Wait()
+	if errors.Is(err, context.Canceled) && ctx.Err() != nil {
+		return nil
+	}
+	return err
+}
+
+func (p *process) waitFor(what string) { p.waiting.Store(&what) }
+
+func (p *process) ready() error {
+	if why := p.waiting.Load(); why != nil {
+		return errors.New(*why)
+	}
+	if waiting := p.agent.Load().Waiting(); waiting != "" {
+		return errors.New(waiting)
+	}
+	for _, registered := range p.registered {
+		if !registered() {
+			return errors.New("the kubelet has not taken every registration yet")
+		}
+	}
+	return nil
+}
+
+func (p *process) status() any {
+	a := p.agent.Load()
+	if a == nil {
+		why := p.waiting.Load()
+		return Status{Problems: []agent.Problem{{Reason: "Waiting", Message: *why}}}
+	}
+	return statusOf(a)
+}
+
+// own becomes the one agent of the node, then serves.
+func (p *process) own(ctx context.Context) error {
+	f := p.flags
+	bootID, err := state.BootID(f.ProcRoot)
+	if err != nil {
+		return err
+	}
+	store, err := state.Open(f.StateDir, bootID)
+	if err != nil {
+		return err
+	}
+	lock, err := p.acquire(ctx)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = lock.Release() }() // the process ends here; the kernel would release it anyway
+	hw, err := f.hardware()
+	if err != nil {
+		return err
+	}
+	reader, err := kubelet.NewReader(f.KubeletDir)
+	if err != nil {
+		return err
+	}
+	defer reader.Close()
+	client, err := f.client()
+	if err != nil {
+		return err
+	}
+	a, err := agent.New(hw, reader, store, agent.Options{
+		NodeName: f.NodeName, APIs: f.APIs, Poll: f.Poll,
+		AwaitConfig: f.Config != "", AwaitLabels: f.labelsFromCluster(client),
+	})
+	if err != nil {
+		return err
+	}
+	return p.serve(ctx, a, hw, client)
+}
+
+// acquire waits for the lock; a second agent stays up, not ready, and names the holder.
+func (p *process) acquire(ctx context.Context) (*state.Lock, error) {
+	self := fmt.Sprintf("%s pid %d since %s", p.flags.binary, os.Getpid(), time.Now().UTC().Format(time.RFC3339))
+	tick := time.NewTicker(time.Second)
+	defer tick.Stop()
+	said := ""
+	for {
+		lock, err := state.Acquire(p.flags.StateDir, self)
+		if err == nil {
+			return lock, nil
+		}
+		if !errors.Is(err, state.ErrLocked) {
+			return nil, err
+		}
+		if p.waitFor(err.Error()); said != err.Error() {
+			said = err.Error()
+			klog.FromContext(ctx).Info("Waiting for the node", "cause", said)
+		}
+		select {
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		case <-tick.C:
+		}
+	}
+}
+
+// serve runs the agent, its sources and its front ends until one of them fails or ctx ends.
+func (p *process) serve(ctx context.Context, a *agent.Agent, hw *devices.Hardware, client kubernetes.Interface) error {
+	f := p.flags
+	group, ctx := errgroup.WithContext(ctx)
+	if err := p.sources(ctx, group, a, client); err != nil {
+		return err
+	}
+	if err := p.frontEnds(ctx, group, a, client); err != nil {
+		return err
+	}
+	p.agent.Store(a)
+	p.waiting.Store(nil)
+	group.Go(func() error { return a.Run(ctx) })
+	group.Go(func() error { return hw.Watch(ctx, a.Kick) })
+	group.Go(func() error { return exitWhenExhausted(ctx, hw) })
+	if client != nil && f.NodeName != "" {
+		group.Go(func() error { return report.Node(ctx, client, f.NodeName, a) })
+	}
+	err := group.Wait()
+	closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
+	defer cancel()
+	return cmp.Or(err, hw.Close(closing))
+}
+
+func (f *Flags) labelsFromCluster(client kubernetes.Interface) bool {
+	return client != nil && f.NodeName != "" && len(f.NodeLabels) == 0
+}
+
+func (p *process) sources(ctx context.Context, group *errgroup.Group, a *agent.Agent, client kubernetes.Interface) error {
+	f := p.flags
+	if f.labelsFromCluster(client) {
+		group.Go(func() error { return source.NodeLabels(ctx, client, f.NodeName, a) })
+	} else if err := a.SetLabels(f.NodeLabels); err != nil {
+		return err
+	}
+	if path, ok := strings.CutPrefix(f.Config, "file:"); ok {
+		group.Go(func() error { return source.File(ctx, path, f.ApplyJitter, a) })
+	}
+	if name, ok := strings.CutPrefix(f.Config, "configmap:"); ok {
+		namespace, name, _ := strings.Cut(name, "/")
+		group.Go(func() error { return source.ConfigMap(ctx, client, namespace, name, f.ApplyJitter, a) })
+	}
+	return nil
+}
+
+func (p *process) frontEnds(ctx context.Context, group *errgroup.Group, a *agent.Agent, client kubernetes.Interface) error {
+	f := p.flags
+	writer, err := f.specWriter()
+	if err != nil {
+		return err
+	}
+	if slices.Contains(f.APIs, agent.DevicePlugin) {
+		var specs deviceplugin.Specs = writer
+		if f.Strategy == "envvar" {
+			specs = nil
+		}
+		plugin := deviceplugin.New(a, specs, deviceplugin.Options{KubeletDir: f.KubeletDir, Strategy: f.Strategy})
+		p.registered = append(p.registered, plugin.Ready)
+		group.Go(func() error { return plugin.Run(ctx) })
+	}
+	return nil
+}
+
+// exitWhenExhausted ends a process of which so many driver calls hang that only a new one can help.
+func exitWhenExhausted(ctx context.Context, hw *devices.Hardware) error {
+	tick := time.NewTicker(time.Second)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+			if hw.Exhausted() {
+				return errors.New("too many driver calls hang; a new process is needed")
+			}
+		}
+	}
+}

@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The GPUSlice Authors
+
+package command
+
+import (
+	"gpuslice/internal/agent"
+)
+
+// Status is the document of /status. Keys are only ever added.
+type Status struct {
+	// Verified says that the layout of the node was verified once; before that nothing is offered.
+	Verified   bool             `json:"verified"`
+	Generation uint64           `json:"generation"`
+	ConfigHash string           `json:"configHash,omitempty"`
+	GPUs       []StatusGPU      `json:"gpus"`
+	Resources  []StatusResource `json:"resources"`
+	Claims     []string         `json:"claims"`
+	Problems   []agent.Problem  `json:"problems"`
+}
+
+// StatusGPU is one GPU of a Status.
+type StatusGPU struct {
+	InventoryGPU
+	Name    string         `json:"name"`
+	Layout  string         `json:"layout,omitempty"`
+	Devices []StatusDevice `json:"devices"`
+	Plan    []string       `json:"plan"`
+}
+
+// StatusDevice is what one device is offered as.
+type StatusDevice struct {
+	Name     string `json:"name"`
+	UUID     string `json:"uuid"`
+	API      string `json:"api,omitempty"`
+	Resource string `json:"resource"`
+	Replicas int    `json:"replicas"`
+	Fault    string `json:"fault,omitempty"`
+}
+
+// StatusResource counts the entries of one resource's list.
+type StatusResource struct {
+	Name      string `json:"name"`
+	Healthy   int    `json:"healthy"`
+	Unhealthy int    `json:"unhealthy"`
+}
+
+func statusOf(a *agent.Agent) Status {
+	view, _ := a.View()
+	s := Status{GPUs: []StatusGPU{}, Resources: []StatusResource{}, Claims: []string{}, Problems: []agent.Problem{}}
+	for uid, c := range a.Claims() {
+		s.Claims = append(s.Claims, uid+" "+c.String())
+	}
+	if view == nil {
+		return s
+	}
+	s.Verified, s.Generation, s.ConfigHash = true, view.Generation, view.ConfigHash
+	s.Problems = append(s.Problems, view.Problems...)
+	for i, g := range inventoryOf(view.Node).GPUs {
+		x := StatusGPU{InventoryGPU: g, Name: view.Node.GPUs[i].Name(), Devices: []StatusDevice{}, Plan: []string{}}
+		for _, t := range view.Targets {
+			if t.GPU.PCI == g.PCI {
+				x.Layout = t.Policy.LayoutName
+				for _, step := range t.Plan.Steps {
+					x.Plan = append(x.Plan, step.String())
+				}
+			}
+		}
+		for _, d := range view.Devices {
+			if d.GPU.PCI == g.PCI {
+				x.Devices = append(x.Devices, StatusDevice{Name: d.Name, UUID: d.UUID, API: string(d.API), Resource: d.Resource, Replicas: d.Replicas, Fault: d.Fault})
+			}
+		}
+		s.GPUs = append(s.GPUs, x)
+	}
+	for _, name := range view.Resources() {
+		r := StatusResource{Name: name}
+		for _, l := range view.Lists[name] {
+			if l.Fault == "" {
+				r.Healthy++
+			} else {
+				r.Unhealthy++
+			}
+		}
+		s.Resources = append(s.Resources, r)
+	}
+	return s
+}

@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The GPUSlice Authors
+
+package command
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	"tags.cncf.io/container-device-interface/specs-go"
+
+	"gpuslice/internal/agent"
+	"gpuslice/pkg/cdi"
+	"gpuslice/pkg/devices/nvml"
+)
+
+// client reaches the API server. The device plugin alone with a config file does without one and then reports locally only.
+func (f *Flags) client() (kubernetes.Interface, error) {
+	needed := strings.HasPrefix(f.Config, "configmap:") || slices.Contains(f.APIs, agent.DRA)
+	var config *rest.Config
+	var err error
+	if f.Kubeconfig != "" {
+		config, err = clientcmd.BuildConfigFromFlags("", f.Kubeconfig)
+	} else {
+		config, err = rest.InClusterConfig()
+		if err != nil && !needed {
+			return nil, nil //nolint:nilnil // no client is a way to run
+		}
+	}
+	if err != nil {
+		return nil, fmt.Errorf("reach the API server: %w", err)
+	}
+	if needed && f.NodeName == "" {
+		return nil, fmt.Errorf("--node-name is needed with --config=configmap:... and with --api=dra")
+	}
+	config.QPS = -1 // the server's own fairness decides
+	client, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		return nil, fmt.Errorf("reach the API server: %w", err)
+	}
+	return client, nil
+}
+
+// specWriter puts CDI specs together. Simulated hardware has no device nodes and no driver files: its numbers are computed.
+func (f *Flags) specWriter() (*cdi.Writer, error) {
+	files, err := cdi.NewFiles(f.CDIDir)
+	if err != nil {
+		return nil, err
+	}
+	w := &cdi.Writer{Files: files, Owner: f.NodeName, Nodes: cdi.Roots{Dev: f.DevRoot, Proc: f.ProcRoot}}
+	if strings.HasPrefix(f.Hardware, "sim:") {
+		w.Nodes = cdi.Computed{}
+		w.Common = func() (specs.ContainerEdits, error) { return specs.ContainerEdits{}, nil }
+		return w, nil
+	}
+	hook, err := f.placeHook()
+	if err != nil {
+		return nil, err
+	}
+	w.Common = func() (specs.ContainerEdits, error) {
+		return nvml.CommonEdits(nvml.EditsOptions{DriverRoot: f.DriverRoot, DevRoot: f.DevRoot, HookPath: hook})
+	}
+	return w, nil
+}
+
+// placeHook copies the hook program to where the host's runtime finds it: specs that name it outlive this process, so an
+// old version stays under its own name.
+func (f *Flags) placeHook() (string, error) {
+	if f.HookPath == "" {
+		return "", nil
+	}
+	program, err := os.ReadFile(f.HookPath)
+	if err != nil {
+		return "", fmt.Errorf("read nvidia-cdi-hook: %w", err)
+	}
+	dir := filepath.Join(f.KubeletDir, "plugins/gpu.nvidia.com/hooks", Version)
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return "", fmt.Errorf("place nvidia-cdi-hook: %w", err)
+	}
+	path := filepath.Join(dir, "nvidia-cdi-hook")
+	tmp := path + ".new"
+	if err := os.WriteFile(tmp, program, 0o755); err != nil {
+		return "", fmt.Errorf("place nvidia-cdi-hook: %w", err)
+	}
+	if err := os.Rename(tmp, path); err != nil {
+		return "", fmt.Errorf("place nvidia-cdi-hook: %w", err)
+	}
+	return path, nil
+}

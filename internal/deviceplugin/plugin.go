@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The GPUSlice Authors
+
+package deviceplugin
+
+import (
+	"context"
+	"path/filepath"
+	"sync"
+
+	"golang.org/x/sync/errgroup"
+	"k8s.io/klog/v2"
+
+	"gpuslice/internal/agent"
+	"gpuslice/pkg/cdi"
+)
+
+// Agent is what the protocol needs of the owner of the GPUs.
+type Agent interface {
+	View() (*agent.View, <-chan struct{})
+	Allocate(resource string, containers [][]string) ([][]agent.Device, error)
+}
+
+// Specs writes CDI specs; nil where devices are injected by environment.
+type Specs interface {
+	Resolve(cdi.Target) (cdi.Device, error)
+	WriteDevicePlugin([]cdi.Device) error
+}
+
+// Options of a Plugin.
+type Options struct {
+	KubeletDir string
+	Strategy   string // "cdi" or "envvar"
+}
+
+// Plugin serves every resource of the view.
+type Plugin struct {
+	agent Agent
+	specs Specs
+	opts  Options
+
+	mu      sync.Mutex
+	servers map[string]*server
+}
+
+// New makes a plugin that does nothing before Run.
+func New(a Agent, s Specs, opts Options) *Plugin {
+	return &Plugin{agent: a, specs: s, opts: opts, servers: map[string]*server{}}
+}
+
+func (p *Plugin) dir() string { return filepath.Join(p.opts.KubeletDir, "device-plugins") }
+
+// Run serves until ctx ends. A resource that vanishes from the view keeps its server with an empty list: the kubelet would
+// go on counting what a server that is gone had listed.
+func (p *Plugin) Run(ctx context.Context) error {
+	group, ctx := errgroup.WithContext(ctx)
+	group.Go(func() error {
+		for {
+			view, changed := p.agent.View()
+			if view != nil {
+				p.follow(ctx, group, view)
+			}
+			select {
+			case <-ctx.Done():
+				return nil
+			case <-changed:
+			}
+		}
+	})
+	return group.Wait()
+}
+
+// follow writes the specs first: what is announced can be injected.
+func (p *Plugin) follow(ctx context.Context, group *errgroup.Group, view *agent.View) {
+	broken := p.writeSpecs(ctx, view)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, resource := range view.Resources() {
+		if _, ok := p.servers[resource]; ok {
+			continue
+		}
+		s := newServer(resource, p.agent, p.dir(), p.opts.Strategy)
+		p.servers[resource] = s
+		group.Go(func() error { return s.run(ctx) })
+	}
+	for resource, s := range p.servers {
+		s.update(listOf(view.Lists[resource], broken))
+	}
+}
+
+// writeSpecs returns why devices cannot be injected, by UUID; such a device is listed as unhealthy and harms no other.
+func (p *Plugin) writeSpecs(ctx context.Context, view *agent.View) map[string]string {
+	broken := map[string]string{}
+	if p.specs == nil {
+		return broken
+	}
+	logger := klog.FromContext(ctx)
+	list := []cdi.Device{}
+	for _, d := range view.Devices {
+		if d.API != agent.DevicePlugin {
+			continue
+		}
+		resolved, err := p.specs.Resolve(targetOf(d))
+		if err != nil {
+			logger.Error(err, "Device cannot be injected", "device", d.Name)
+			broken[d.UUID] = err.Error()
+			continue
+		}
+		list = append(list, resolved)
+	}
+	if err := p.specs.WriteDevicePlugin(list); err != nil {
+		logger.Error(err, "CDI spec not written; no device can be injected")
+		for _, d := range view.Devices {
+			broken[d.UUID] = err.Error()
+		}
+	}
+	return broken
+}
+
+func targetOf(d agent.Device) cdi.Target {
+	t := cdi.Target{Names: []string{d.UUID}, Minor: d.GPU.Minor, GI: -1, CI: -1}
+	if d.Instance != nil {
+		t.GI, t.CI = d.Instance.GI, d.Instance.CI
+	}
+	return t
+}
+
+// Ready says that the kubelet holds a stream to every server; with no resource there is nothing to hold.
+func (p *Plugin) Ready() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, s := range p.servers {
+		if open, _ := s.streamCounts(); open == 0 {
+			return false
+		}
+	}
+	return true
+}

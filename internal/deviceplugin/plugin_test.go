@@ -1,0 +1,259 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The GPUSlice Authors
+
+package deviceplugin_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	pluginapi "k8s.io/kubelet/pkg/apis/deviceplugin/v1beta1"
+	"tags.cncf.io/container-device-interface/specs-go"
+
+	"gpuslice/internal/agent"
+	"gpuslice/internal/deviceplugin"
+	"gpuslice/internal/kubelet"
+	"gpuslice/internal/state"
+	"gpuslice/pkg/cdi"
+	"gpuslice/pkg/devices"
+	"gpuslice/pkg/devices/sim"
+	fake "gpuslice/test/kubelet"
+)
+
+// limit is ten times the 30 s that a lost stream may take.
+const limit = 300 * time.Second
+
+const head = "apiVersion: gpuslice.dev/v1alpha1\nkind: SharingConfig\n"
+
+func layout(text string) string {
+	return head + "layouts: {it: " + text + "}\nnodes: [{gpus: [{layout: it}]}]\n"
+}
+
+// noRecord is a kubelet without records.
+type noRecord struct{}
+
+func (noRecord) Read(context.Context) (kubelet.Record, error) {
+	return kubelet.Record{Absent: true}, nil
+}
+
+type rig struct {
+	*fake.Kubelet
+	t       *testing.T
+	machine *sim.Machine
+	agent   *agent.Agent
+	cdiDir  string
+}
+
+// newRig runs agent and plugin against a kubelet.
+func newRig(t *testing.T, spec, strategy string) *rig {
+	t.Helper()
+	machine, err := sim.Parse(spec)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(machine.Close)
+	r := &rig{Kubelet: fake.Start(t), t: t, machine: machine, cdiDir: t.TempDir()}
+	store, err := state.Open(t.TempDir(), "boot")
+	if err != nil {
+		t.Fatal(err)
+	}
+	hw := devices.New(machine.Open(sim.Admin("agent")), devices.Options{NUMANode: func(pci string) int {
+		for _, g := range machine.GPUs() {
+			if strings.HasSuffix(strings.ToLower(g.BusID), pci) {
+				return g.NUMA
+			}
+		}
+		return -1
+	}})
+	r.agent, err = agent.New(hw, noRecord{}, store, agent.Options{NodeName: "n1", APIs: []agent.API{agent.DevicePlugin}, Poll: 100 * time.Millisecond})
+	if err != nil {
+		t.Fatal(err)
+	}
+	files, err := cdi.NewFiles(r.cdiDir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	writer := &cdi.Writer{Files: files, Nodes: cdi.Computed{}, Owner: "n1", Common: func() (specs.ContainerEdits, error) { return specs.ContainerEdits{}, nil }}
+	plugin := deviceplugin.New(r.agent, writer, deviceplugin.Options{KubeletDir: r.Dir, Strategy: strategy})
+	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
+	ended := make(chan error, 2)
+	go func() { ended <- r.agent.Run(ctx) }()
+	go func() { ended <- plugin.Run(ctx) }()
+	t.Cleanup(func() {
+		cancel()
+		if err := errors.Join(<-ended, <-ended); err != nil {
+			t.Error(err)
+		}
+	})
+	return r
+}
+
+func (r *rig) healthy(resource string, n int) {
+	r.t.Helper()
+	r.Wait(resource+" has its devices", limit, func() bool { return r.Healthy("nvidia.com/"+resource) == n })
+}
+
+func (r *rig) config(text string) {
+	r.t.Helper()
+	if err := r.agent.SetConfig("c", []byte(text)); err != nil {
+		r.t.Fatal(err)
+	}
+}
+
+func TestListsFollowTheConfig(t *testing.T) {
+	r := newRig(t, "2xh100-sxm5-80gb", "cdi")
+	r.healthy("gpu", 2)
+	r.config(layout("{mig: {instances: {3g.40gb: 1, 1g.10gb: 3}}}"))
+	r.healthy("mig-3g.40gb", 2)
+	r.healthy("mig-1g.10gb", 6)
+	r.healthy("gpu", 0)
+	if !r.Connected("nvidia.com/gpu") {
+		t.Error("the server of a resource without devices is gone; the kubelet would go on counting what it listed")
+	}
+	r.config(layout("{timeSlicing: {replicas: 4, rename: true}}"))
+	r.healthy("gpu.shared", 8)
+	before := r.Registers()
+	r.config(layout("{timeSlicing: {replicas: 8, rename: true}}"))
+	r.healthy("gpu.shared", 16)
+	if after := r.Registers(); after != before {
+		t.Errorf("%d registrations for a change of the list", after-before)
+	}
+}
+
+// K01: however the kubelet loses the plugin, the list is open again, in the same process.
+func TestKubeletLosesThePlugin(t *testing.T) {
+	for _, tc := range []struct {
+		name string
+		lose func(*rig)
+	}{
+		{"kubelet restarts", func(r *rig) { r.Stop(); r.Boot() }},
+		{"directory is wiped and the kubelet starts later", func(r *rig) { r.Stop(); r.Wipe(); r.Boot() }},
+		{"stream is cut", func(r *rig) { r.Cut("nvidia.com/gpu") }},
+		{"sockets are removed under a running kubelet", func(r *rig) { r.Stop(); r.Boot(); r.Wipe(); r.Stop(); r.Boot() }},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			r := newRig(t, "2xl40s", "cdi")
+			r.healthy("gpu", 2)
+			before := r.Registers()
+			tc.lose(r)
+			r.Wait("the plugin is back", limit, func() bool { return r.Registers() > before && r.Healthy("nvidia.com/gpu") == 2 })
+		})
+	}
+}
+
+// The kubelet must not be registered with again while it holds a stream; the fake kubelet fails the test if it is.
+func TestNoRegistrationBesideAStream(t *testing.T) {
+	r := newRig(t, "1xl40s", "cdi")
+	r.healthy("gpu", 1)
+	before := r.Registers()
+	looks := time.NewTimer(2 * time.Second) // eight looks at socket and stream, twenty passes of the agent
+	defer looks.Stop()
+	<-looks.C
+	if after := r.Registers(); after != before {
+		t.Errorf("%d registrations more", after-before)
+	}
+}
+
+func TestAllocateByCDI(t *testing.T) {
+	r := newRig(t, "1xh100-sxm5-80gb", "cdi")
+	r.config(layout("{mig: {slots: [3g.40gb@4]}}"))
+	r.healthy("mig-3g.40gb", 1)
+	id := r.Devices("nvidia.com/mig-3g.40gb")[0].GetID()
+	answer, err := r.Allocate("nvidia.com/mig-3g.40gb", id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := &pluginapi.ContainerAllocateResponse{CdiDevices: []*pluginapi.CDIDevice{{Name: "k8s.device-plugin.nvidia.com/gpu=" + id}}}
+	if got := answer.String(); got != want.String() {
+		t.Errorf("answer %s, want %s", got, want)
+	}
+	files, err := cdi.NewFiles(r.cdiDir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if uids, err := files.Claims(); err != nil || len(uids) != 0 {
+		t.Errorf("claims %v, %v", uids, err)
+	}
+	_, err = r.Allocate("nvidia.com/mig-3g.40gb", "MIG-unknown")
+	if status.Code(err) != codes.NotFound || !strings.Contains(err.Error(), id) {
+		t.Errorf("unknown id: %v; want the ids that there are", err)
+	}
+}
+
+func TestAllocateByEnvironment(t *testing.T) {
+	r := newRig(t, "1xl40s", "envvar")
+	r.config(layout("{timeSlicing: {replicas: 2}}"))
+	r.healthy("gpu", 2)
+	list := r.Devices("nvidia.com/gpu")
+	answer, err := r.Allocate("nvidia.com/gpu", list[0].GetID(), list[1].GetID())
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := map[string]string{"NVIDIA_VISIBLE_DEVICES": r.machine.GPUs()[0].UUID}
+	if diff := cmp.Diff(want, answer.GetEnvs()); diff != "" || len(answer.GetCdiDevices()) != 0 {
+		t.Errorf("two shares of one GPU reach the runtime once: %s %v", diff, answer)
+	}
+}
+
+func TestTopologyIsTheGPUs(t *testing.T) {
+	r := newRig(t, "2xh100-sxm5-80gb", "cdi")
+	r.config(layout("{mig: {fill: 3g}}"))
+	r.healthy("mig-3g.40gb", 4)
+	nodes := map[int64]int{}
+	for _, d := range r.Devices("nvidia.com/mig-3g.40gb") {
+		if len(d.GetTopology().GetNodes()) != 1 {
+			t.Fatalf("%s has topology %v", d.GetID(), d.GetTopology())
+		}
+		nodes[d.GetTopology().GetNodes()[0].GetID()]++
+	}
+	if diff := cmp.Diff(map[int64]int{0: 2, 1: 2}, nodes); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// A lost GPU turns Unhealthy in the open stream, alone, and heals there.
+func TestLostGPUTurnsUnhealthy(t *testing.T) {
+	r := newRig(t, "4xl40s", "cdi")
+	r.healthy("gpu", 4)
+	before := r.Registers()
+	if err := r.machine.Lose(1); err != nil {
+		t.Fatal(err)
+	}
+	r.healthy("gpu", 3)
+	if n := len(r.Devices("nvidia.com/gpu")); n != 4 {
+		t.Errorf("%d devices are listed, want all 4", n)
+	}
+	if err := r.machine.Restore(1); err != nil {
+		t.Fatal(err)
+	}
+	r.healthy("gpu", 4)
+	if after := r.Registers(); after != before {
+		t.Errorf("%d registrations for a fault", after-before)
+	}
+}
+
+func TestPreferredAllocation(t *testing.T) {
+	r := newRig(t, "2xl40s", "cdi")
+	r.config(layout("{timeSlicing: {replicas: 3}}"))
+	r.healthy("gpu", 6)
+	ids := []string{}
+	for _, d := range r.Devices("nvidia.com/gpu") {
+		ids = append(ids, d.GetID())
+	}
+	answer, err := r.Client("nvidia.com/gpu").GetPreferredAllocation(t.Context(), &pluginapi.PreferredAllocationRequest{
+		ContainerRequests: []*pluginapi.ContainerPreferredAllocationRequest{{AvailableDeviceIDs: ids, AllocationSize: 2}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := answer.GetContainerResponses()[0].GetDeviceIDs()
+	if len(got) != 2 || strings.Split(got[0], "::")[0] == strings.Split(got[1], "::")[0] {
+		t.Errorf("two shares under spread: %v, want two GPUs", got)
+	}
+}

@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The GPUSlice Authors
+
+package report
+
+import (
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"gpuslice/internal/agent"
+)
+
+// Names on the Node.
+const (
+	ConditionType  = "GPUSharingReady"
+	HashAnnotation = "gpuslice.dev/config-hash"
+)
+
+// ReasonAsConfigured is the reason of a condition without problems.
+const ReasonAsConfigured = "AsConfigured"
+
+// maxMessage bounds the condition's message; a Node is read by everyone all the time.
+const maxMessage = 1024
+
+// Facts is what is reported, as a value that can be compared.
+type Facts struct {
+	Status  corev1.ConditionStatus
+	Reason  string
+	Message string
+	Hash    string
+}
+
+// FactsOf turns a view into what is reported. It is pure.
+func FactsOf(v *agent.View) Facts {
+	if v == nil {
+		return Facts{Status: corev1.ConditionUnknown, Reason: "Starting", Message: "the layout of this node is not verified yet"}
+	}
+	f := Facts{Status: corev1.ConditionTrue, Reason: ReasonAsConfigured, Message: "every GPU is offered as configured", Hash: v.ConfigHash}
+	lines := []string{}
+	for _, p := range v.Problems {
+		if p.IsInformation() {
+			continue
+		}
+		if len(lines) == 0 {
+			f.Status, f.Reason = corev1.ConditionFalse, string(p.Reason)
+		}
+		lines = append(lines, p.String())
+	}
+	if len(lines) > 0 {
+		f.Message = clip(strings.Join(lines, "\n"))
+	}
+	return f
+}
+
+func clip(text string) string {
+	if len(text) <= maxMessage {
+		return text
+	}
+	return strings.ToValidUTF8(text[:maxMessage-len(" …")], "") + " …"
+}

@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The GPUSlice Authors
+
+package report
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/klog/v2"
+
+	"gpuslice/internal/agent"
+)
+
+// Agent is what is reported about.
+type Agent interface {
+	View() (*agent.View, <-chan struct{})
+}
+
+// retryEvery spaces out attempts while the API server is away.
+const retryEvery = 2 * time.Second
+
+// Node keeps condition and annotation of a Node in step with the view until ctx ends.
+func Node(ctx context.Context, client kubernetes.Interface, name string, a Agent) error {
+	var told Facts
+	for {
+		view, changed := a.View()
+		facts := FactsOf(view)
+		var retry <-chan time.Time
+		if facts != told {
+			if err := tell(ctx, client, name, facts); err != nil {
+				klog.FromContext(ctx).Error(err, "Node not told; trying again")
+				retry = time.After(retryEvery)
+			} else {
+				told = facts
+			}
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-changed:
+		case <-retry:
+		}
+	}
+}
+
+func tell(ctx context.Context, client kubernetes.Interface, name string, f Facts) error {
+	node, err := client.CoreV1().Nodes().Get(ctx, name, metav1.GetOptions{})
+	if err != nil {
+		return fmt.Errorf("get node %s: %w", name, err)
+	}
+	if f.Hash != node.Annotations[HashAnnotation] {
+		patch := map[string]any{"metadata": map[string]any{"annotations": map[string]any{HashAnnotation: orNull(f.Hash)}}}
+		if err := apply(ctx, client, name, patch, ""); err != nil {
+			return err
+		}
+	}
+	c := conditionOf(node, f)
+	if c == nil {
+		return nil
+	}
+	return apply(ctx, client, name, map[string]any{"status": map[string]any{"conditions": []corev1.NodeCondition{*c}}}, "status")
+}
+
+func orNull(text string) any {
+	if text == "" {
+		return nil
+	}
+	return text
+}
+
+// conditionOf returns the condition to write, or nil when the Node says it already.
+func conditionOf(node *corev1.Node, f Facts) *corev1.NodeCondition {
+	now := metav1.Now()
+	next := corev1.NodeCondition{
+		Type: ConditionType, Status: f.Status, Reason: f.Reason, Message: f.Message, LastHeartbeatTime: now, LastTransitionTime: now,
+	}
+	for _, old := range node.Status.Conditions {
+		if old.Type != ConditionType {
+			continue
+		}
+		if old.Status == f.Status {
+			next.LastTransitionTime = old.LastTransitionTime
+			if old.Reason == f.Reason && old.Message == f.Message {
+				return nil
+			}
+		}
+	}
+	return &next
+}
+
+func apply(ctx context.Context, client kubernetes.Interface, name string, patch any, subresource string) error {
+	text, err := json.Marshal(patch)
+	if err != nil {
+		return fmt.Errorf("encode patch of node %s: %w", name, err)
+	}
+	subresources := []string{}
+	if subresource != "" {
+		subresources = append(subresources, subresource)
+	}
+	if _, err := client.CoreV1().Nodes().Patch(ctx, name, types.StrategicMergePatchType, text, metav1.PatchOptions{FieldManager: "gpuslice"}, subresources...); err != nil {
+		return fmt.Errorf("patch node %s %s: %w", name, subresource, err)
+	}
+	return nil
+}

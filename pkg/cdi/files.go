@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The GPUSlice Authors
+
+package cdi
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+
+	cdilib "tags.cncf.io/container-device-interface/pkg/cdi"
+	"tags.cncf.io/container-device-interface/specs-go"
+)
+
+// Files keeps spec files in one directory. Only files that carry our annotation are ever removed.
+type Files struct {
+	dir string
+
+	mu    sync.Mutex
+	cache *cdilib.Cache
+}
+
+// NewFiles makes the directory if need be.
+func NewFiles(dir string) (*Files, error) {
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return nil, fmt.Errorf("make CDI directory: %w", err)
+	}
+	cache, err := cdilib.NewCache(cdilib.WithSpecDirs(dir), cdilib.WithAutoRefresh(false))
+	if err != nil {
+		return nil, fmt.Errorf("open CDI directory %s: %w", dir, err)
+	}
+	return &Files{dir: dir, cache: cache}, nil
+}
+
+// DevicePluginFile is the one file of the device plugin.
+func DevicePluginFile() string { return "k8s.device-plugin.nvidia.com-gpu" }
+
+// ClaimFile is the file of one claim.
+func ClaimFile(claimUID string) string { return "k8s.gpu.nvidia.com-claim_" + claimUID }
+
+// Write replaces a spec file and returns nil only when the CDI library finds every device of it.
+func (f *Files) Write(name string, spec *specs.Spec) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if err := f.cache.WriteSpec(spec, name+".json"); err != nil {
+		return fmt.Errorf("write CDI spec %s: %w", name, err)
+	}
+	refreshErr := f.cache.Refresh() // other people's bad files show up here too, and are not ours to fail on
+	for _, d := range spec.Devices {
+		if qualified := Qualified(spec.Kind, d.Name); f.cache.GetDevice(qualified) == nil {
+			return fmt.Errorf("read CDI spec %s back: %s is not found: %w", name, qualified, errors.Join(refreshErr, errNotResolved))
+		}
+	}
+	return nil
+}
+
+var errNotResolved = errors.New("the CDI library does not resolve it")
+
+// Remove deletes a spec file of ours; one that is gone is success.
+func (f *Files) Remove(name string) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if err := f.cache.RemoveSpec(name + ".json"); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return fmt.Errorf("remove CDI spec %s: %w", name, err)
+	}
+	return nil
+}
+
+// Claims lists the UIDs of claims that have a file of ours.
+func (f *Files) Claims() ([]string, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	_ = f.cache.Refresh() // a bad file costs itself only; GetVendorSpecs below leaves it out
+	uids := []string{}
+	vendor, _, _ := strings.Cut(ClaimKind, "/")
+	for _, spec := range f.cache.GetVendorSpecs(vendor) {
+		base := strings.TrimSuffix(filepath.Base(spec.GetPath()), ".json")
+		uid, isClaim := strings.CutPrefix(base, ClaimFile(""))
+		if _, ours := spec.Annotations[annotation]; isClaim && ours {
+			uids = append(uids, uid)
+		}
+	}
+	return uids, nil
+}

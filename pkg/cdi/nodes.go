@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The GPUSlice Authors
+
+package cdi
+
+import (
+	"bufio"
+	"bytes"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// NodeSource knows the device nodes of GPUs and instances.
+type NodeSource interface {
+	// GPU returns the node of the GPU with a minor number.
+	GPU(minor int) (Node, error)
+	// Instance returns the capability nodes of a GPU instance and its compute instance.
+	Instance(minor, gi, ci int) ([]Node, error)
+}
+
+// gpuMajor is the major number of /dev/nvidia*, assigned to NVIDIA in the kernel's devices.txt.
+const gpuMajor = 195
+
+// Roots reads nodes where the driver shows them.
+type Roots struct {
+	Dev  string // holds dev/nvidia0
+	Proc string // holds driver/nvidia/capabilities and devices
+}
+
+// GPU requires that the node exists: one that is missing would be missing in the container.
+func (r Roots) GPU(minor int) (Node, error) {
+	path := fmt.Sprintf("/dev/nvidia%d", minor)
+	host := filepath.Join(r.Dev, path)
+	var st unix.Stat_t
+	if err := unix.Stat(host, &st); err != nil {
+		return Node{}, fmt.Errorf("device node %s: %w", host, err)
+	}
+	if st.Mode&unix.S_IFMT != unix.S_IFCHR {
+		return Node{}, fmt.Errorf("device node %s is not a character device", host)
+	}
+	n := Node{Path: path, Major: int64(unix.Major(st.Rdev)), Minor: int64(unix.Minor(st.Rdev))}
+	if host != path {
+		n.HostPath = host
+	}
+	return n, nil
+}
+
+// Instance takes major and minor from /proc without a look at /dev, where the driver makes these nodes only when asked.
+func (r Roots) Instance(minor, gi, ci int) ([]Node, error) {
+	major, err := r.capMajor()
+	if err != nil {
+		return nil, err
+	}
+	dir := fmt.Sprintf("driver/nvidia/capabilities/gpu%d/mig/gi%d", minor, gi)
+	nodes := []Node{}
+	for _, file := range []string{dir + "/access", fmt.Sprintf("%s/ci%d/access", dir, ci)} {
+		n, err := r.capMinor(filepath.Join(r.Proc, file))
+		if err != nil {
+			return nil, err
+		}
+		nodes = append(nodes, Node{Path: fmt.Sprintf("/dev/nvidia-caps/nvidia-cap%d", n), Major: major, Minor: n})
+	}
+	return nodes, nil
+}
+
+func (r Roots) capMajor() (int64, error) {
+	path := filepath.Join(r.Proc, "devices")
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return 0, fmt.Errorf("read major number of nvidia-caps: %w", err)
+	}
+	for lines := bufio.NewScanner(bytes.NewReader(text)); lines.Scan(); {
+		if fields := strings.Fields(lines.Text()); len(fields) == 2 && fields[1] == "nvidia-caps" {
+			return strconv.ParseInt(fields[0], 10, 32)
+		}
+	}
+	return 0, fmt.Errorf("%s does not list nvidia-caps; is the driver loaded with MIG support?", path)
+}
+
+func (r Roots) capMinor(path string) (int64, error) {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return 0, fmt.Errorf("read capability: %w", err)
+	}
+	for lines := bufio.NewScanner(bytes.NewReader(text)); lines.Scan(); {
+		if value, ok := strings.CutPrefix(lines.Text(), "DeviceFileMinor:"); ok {
+			n, err := strconv.ParseInt(strings.TrimSpace(value), 10, 32)
+			if err != nil || n < 0 {
+				return 0, fmt.Errorf("%s: DeviceFileMinor %q is not a minor number", path, strings.TrimSpace(value))
+			}
+			return n, nil
+		}
+	}
+	return 0, fmt.Errorf("%s has no DeviceFileMinor", path)
+}
+
+// Computed answers with the numbers that the driver's rule gives, for hardware that exists in memory only.
+type Computed struct{}
+
+// capMajorComputed is the major number that the dynamic range usually gives to nvidia-caps.
+const capMajorComputed = 235
+
+// GPU is /dev/nvidia<minor>.
+func (Computed) GPU(minor int) (Node, error) {
+	return Node{Path: fmt.Sprintf("/dev/nvidia%d", minor), Major: gpuMajor, Minor: int64(minor)}, nil
+}
+
+// Instance follows the kernel module's numbering: 135 capabilities per GPU after config and monitor, 9 per GPU instance.
+func (Computed) Instance(minor, gi, ci int) ([]Node, error) {
+	base := int64(3 + 135*minor + 9*gi)
+	nodes := []Node{}
+	for _, n := range []int64{base, base + 1 + int64(ci)} {
+		nodes = append(nodes, Node{Path: fmt.Sprintf("/dev/nvidia-caps/nvidia-cap%d", n), Major: capMajorComputed, Minor: n})
+	}
+	return nodes, nil
+}

@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The GPUSlice Authors
+
+package devices
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+)
+
+// ErrHung is wrapped when the driver did not answer in time. The call cannot be cancelled: it is abandoned with its thread,
+// and its GPU is not called again before it returns (P11).
+var ErrHung = errors.New("driver does not answer")
+
+// maxAbandoned is how many calls may hang at once before a new process is the better remedy.
+const maxAbandoned = 8
+
+// bounds runs driver calls with a limit and remembers which GPUs have a call that never came back.
+type bounds struct {
+	limit time.Duration
+
+	mu      sync.Mutex
+	hanging map[string]string // key (bus id, or "" for the library) -> operation that hangs
+	count   int
+}
+
+func newBounds(limit time.Duration) *bounds {
+	return &bounds{limit: limit, hanging: map[string]string{}}
+}
+
+// do runs fn, which calls the driver on behalf of one GPU, for at most the limit.
+func (b *bounds) do(ctx context.Context, key, operation string, fn func() error) error {
+	if err := b.suspect(key); err != nil {
+		return err
+	}
+	done := make(chan error, 1)
+	go func() { done <- fn() }()
+	timer := time.NewTimer(b.limit)
+	defer timer.Stop()
+	select {
+	case err := <-done:
+		return err
+	case <-timer.C:
+		b.abandon(key, operation, done)
+		return fmt.Errorf("%s for %v: %w", operation, b.limit, ErrHung)
+	case <-ctx.Done():
+		b.abandon(key, operation, done)
+		return fmt.Errorf("%s: %w", operation, context.Cause(ctx))
+	}
+}
+
+func (b *bounds) suspect(key string) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if operation, ok := b.hanging[key]; ok {
+		return fmt.Errorf("%s has not returned yet: %w", operation, ErrHung)
+	}
+	return nil
+}
+
+// abandon leaves the call alone and lifts the suspicion if it ever returns.
+func (b *bounds) abandon(key, operation string, done <-chan error) {
+	b.mu.Lock()
+	b.hanging[key] = operation
+	b.count++
+	b.mu.Unlock()
+	go func() {
+		<-done
+		b.mu.Lock()
+		delete(b.hanging, key)
+		b.count--
+		b.mu.Unlock()
+	}()
+}
+
+func (b *bounds) exhausted() bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.count >= maxAbandoned
+}

@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The GPUSlice Authors
+
+package devices
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"gpuslice/pkg/mig"
+)
+
+// ErrModePending is wrapped when a MIG mode was accepted but is not active.
+var ErrModePending = errors.New("MIG mode is not active yet")
+
+// cutter changes how one GPU is cut.
+type cutter struct {
+	hw  *Hardware
+	pci string
+}
+
+// On binds to the GPU at a PCI address.
+func (h *Hardware) On(pci string) mig.Partitioner { return cutter{hw: h, pci: pci} }
+
+func (c cutter) do(ctx context.Context, what string, fn func(GPUHandle) error) error {
+	return c.hw.bounds.do(ctx, c.pci, what+" on GPU "+c.pci, func() error {
+		gpu, err := c.hw.driver.GPUByBusID(longBusID(c.pci))
+		if err != nil {
+			return fmt.Errorf("open GPU: %w", err)
+		}
+		return fn(gpu)
+	})
+}
+
+// SetMode switches MIG mode and looks whether it took effect: the call's success says only that it was accepted.
+func (c cutter) SetMode(ctx context.Context, on bool) error {
+	return c.do(ctx, mig.SetMode{On: on}.String(), func(gpu GPUHandle) error {
+		activation, err := c.hw.driver.SetMIGMode(gpu, on)
+		if err != nil {
+			return err
+		}
+		if activation != nil {
+			return fmt.Errorf("%w: %w", ErrModePending, activation)
+		}
+		current, _, err := c.hw.driver.MIGMode(gpu)
+		if err != nil {
+			return fmt.Errorf("read mode back: %w", err)
+		}
+		if current != on {
+			return fmt.Errorf("%w: it is still mig=%s", ErrModePending, onOff(current))
+		}
+		return nil
+	})
+}
+
+// Create makes a GPU instance and the compute instance that fills it. The two are one step: when the second fails,
+// the first goes again.
+func (c cutter) Create(ctx context.Context, s mig.Slot) error {
+	return c.do(ctx, mig.Create{Slot: s}.String(), func(gpu GPUHandle) error {
+		at := Placement{Start: s.Start, Size: s.Profile.MemorySlices}
+		gi, err := c.hw.driver.CreateGI(gpu, s.Profile.ID, at)
+		if err != nil {
+			return fmt.Errorf("create GPU instance: %w", err)
+		}
+		if err := c.fill(gi, s.Profile); err != nil {
+			return errors.Join(err, wrapUnlessNil("undo GPU instance", c.hw.driver.DestroyGI(gi)))
+		}
+		return nil
+	})
+}
+
+func wrapUnlessNil(what string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("%s: %w", what, err)
+}
+
+// fill creates the compute instance that spans the whole GPU instance.
+func (c cutter) fill(gi GIHandle, p mig.Profile) error {
+	for enum := range CIProfileEnums {
+		ci, err := c.hw.driver.CIProfile(gi, enum)
+		if err != nil || ci.Slices != p.ComputeSlices {
+			continue
+		}
+		if _, err := c.hw.driver.CreateCI(gi, ci.ID); err != nil {
+			return fmt.Errorf("create compute instance of profile %d: %w", ci.ID, err)
+		}
+		return nil
+	}
+	return fmt.Errorf("create compute instance: the driver offers none of %d slices: %w", p.ComputeSlices, ErrNotSupported)
+}
+
+// Destroy takes an instance away with its compute instances. It looks the instance up by id and checks its placement,
+// because ids are used again. One that is gone already is success.
+func (c cutter) Destroy(ctx context.Context, i mig.Instance) error {
+	return c.do(ctx, mig.Destroy{Instance: i}.String(), func(gpu GPUHandle) error {
+		gi, err := c.find(gpu, i)
+		if errors.Is(err, ErrNotFound) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		cis, err := computeInstances(c.hw.driver, gi)
+		if err != nil {
+			return err
+		}
+		for _, ci := range cis {
+			if err := c.hw.driver.DestroyCI(ci.handle); err != nil {
+				return fmt.Errorf("destroy compute instance %d: %w", ci.info.ID, err)
+			}
+		}
+		if err := c.hw.driver.DestroyGI(gi); err != nil {
+			return fmt.Errorf("destroy GPU instance %d: %w", i.GI, err)
+		}
+		return nil
+	})
+}
+
+func (c cutter) find(gpu GPUHandle, i mig.Instance) (GIHandle, error) {
+	gis, err := c.hw.driver.GIs(gpu, i.Slot.Profile.ID)
+	if err != nil {
+		return 0, fmt.Errorf("list GPU instances: %w", err)
+	}
+	for _, gi := range gis {
+		info, err := c.hw.driver.GIInfo(gi)
+		if err != nil {
+			return 0, fmt.Errorf("read GPU instance: %w", err)
+		}
+		if info.ID == i.GI && info.Placement.Start == i.Slot.Start {
+			return gi, nil
+		}
+	}
+	return 0, ErrNotFound
+}

@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The GPUSlice Authors
+
+package devices
+
+import (
+	"fmt"
+	"strings"
+
+	"gpuslice/pkg/mig"
+)
+
+// Node is what the driver said about all GPUs of a node at one moment.
+type Node struct {
+	DriverVersion string // "580.65.06"
+	CUDAVersion   int    // 1000*major + 10*minor; 0 = not said
+	GPUs          []GPU  // by PCI bus id
+}
+
+// GPU is one physical GPU. A GPU with a Fault keeps what was last known of it.
+type GPU struct {
+	Index        int
+	Minor        int
+	UUID         string
+	Product      string
+	Model        string // short key, see ModelOf
+	PCI          string // "0000:65:00.0"
+	NUMA         int    // -1 = unknown
+	MemoryMiB    uint64 // 0 = the driver does not say
+	Brand        int
+	Architecture int
+	ComputeMajor int
+	ComputeMinor int
+	Geometry     mig.Geometry // zero: cannot be cut
+	MIG          mig.State
+	// Fault is why the GPU could not be read this time; its other values are then from the last good reading.
+	Fault error
+}
+
+// Name is how messages and DRA call the GPU: by the minor number of its device node.
+func (g GPU) Name() string { return fmt.Sprintf("gpu-%d", g.Minor) }
+
+// IsMIGCapable says whether the driver can cut this GPU.
+func (g GPU) IsMIGCapable() bool { return !g.Geometry.IsZero() }
+
+// String prints the notation: gpu-0 h100-sxm5-80gb mig=on [3g.40gb@4 1g.10gb@0].
+func (g GPU) String() string {
+	text := g.Name() + " " + g.Model
+	switch {
+	case !g.IsMIGCapable():
+	case g.MIG.Mode.Current:
+		text += " mig=on " + g.MIG.Layout().String()
+	default:
+		text += " mig=off"
+	}
+	if g.IsMIGCapable() && g.MIG.Mode.Current != g.MIG.Mode.Pending {
+		text += fmt.Sprintf(" pending=%s", onOff(g.MIG.Mode.Pending))
+	}
+	if g.Fault != nil {
+		text += " fault=" + fmt.Sprintf("%q", g.Fault.Error())
+	}
+	return text
+}
+
+func onOff(on bool) string {
+	if on {
+		return "on"
+	}
+	return "off"
+}
+
+// shortBusID turns the driver's "00000000:65:00.0" into the kernel's "0000:65:00.0".
+func shortBusID(id string) string {
+	domain, rest, found := strings.Cut(strings.ToLower(id), ":")
+	if !found {
+		return strings.ToLower(id)
+	}
+	if len(domain) == 8 && strings.HasPrefix(domain, "0000") {
+		domain = domain[4:]
+	}
+	return domain + ":" + rest
+}
+
+// longBusID is the inverse of shortBusID.
+func longBusID(id string) string {
+	domain, rest, found := strings.Cut(strings.ToUpper(id), ":")
+	if !found {
+		return strings.ToUpper(id)
+	}
+	if len(domain) == 4 {
+		domain = "0000" + domain
+	}
+	return domain + ":" + rest
+}

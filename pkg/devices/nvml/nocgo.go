@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The GPUSlice Authors
+
+//go:build !cgo
+
+package nvml
+
+import (
+	"tags.cncf.io/container-device-interface/specs-go"
+
+	"gpuslice/pkg/devices"
+)
+
+// absent answers as a node without the library does: a build without cgo cannot load it.
+type absent struct{ devices.Driver }
+
+// New makes a session that cannot be opened, because this build has no cgo.
+func New(Options) devices.Driver { return absent{} }
+
+func (absent) Init() error { return devices.ErrLibraryNotFound }
+
+// CommonEdits has no driver to ask in this build.
+func CommonEdits(EditsOptions) (specs.ContainerEdits, error) {
+	return specs.ContainerEdits{}, devices.ErrLibraryNotFound
+}

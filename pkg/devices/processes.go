@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The GPUSlice Authors
+
+package devices
+
+import (
+	"context"
+	"errors"
+	"fmt"
+)
+
+// Processes lists who computes on a GPU or on its instances, in all three lists of the driver. The lists are complete only
+// for a caller in the host's PID namespace, which the driver does not say: the caller must know.
+func (h *Hardware) Processes(ctx context.Context, pci string) ([]Process, error) {
+	result := make(chan []Process, 1)
+	err := h.bounds.do(ctx, pci, "list processes on GPU "+pci, func() error {
+		gpu, err := h.driver.GPUByBusID(longBusID(pci))
+		if err != nil {
+			return fmt.Errorf("open GPU %s: %w", pci, err)
+		}
+		all := []Process{}
+		for _, kind := range []ProcessKind{ComputeProcess, GraphicsProcess, MPSProcess} {
+			list, err := h.driver.Processes(gpu, kind)
+			if errors.Is(err, ErrNotSupported) || errors.Is(err, ErrFunctionNotFound) {
+				continue
+			}
+			if err != nil {
+				return fmt.Errorf("list processes of GPU %s: %w", pci, err)
+			}
+			all = append(all, list...)
+		}
+		result <- all
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return <-result, nil
+}

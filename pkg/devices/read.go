@@ -1,0 +1,170 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The GPUSlice Authors
+
+package devices
+
+import (
+	"errors"
+	"fmt"
+
+	"gpuslice/pkg/mig"
+)
+
+// readIdentity reads what every GPU must have (UUID, minor, bus id) and, as far as the driver says it, the rest.
+func readIdentity(d Driver, h GPUHandle) (GPU, error) {
+	var g GPU
+	var err error
+	if g.UUID, err = d.UUID(h); err != nil {
+		return g, fmt.Errorf("read UUID: %w", err)
+	}
+	if g.Minor, err = d.Minor(h); err != nil {
+		return g, fmt.Errorf("read minor number: %w", err)
+	}
+	bus, err := d.BusID(h)
+	if err != nil {
+		return g, fmt.Errorf("read PCI bus id: %w", err)
+	}
+	g.PCI = shortBusID(bus)
+	g.NUMA = -1
+	if g.Product, err = optional(d.Name(h)); err != nil {
+		return g, fmt.Errorf("read name: %w", err)
+	}
+	g.Model = ModelOf(g.Product)
+	if g.Brand, err = optional(d.Brand(h)); err != nil {
+		return g, fmt.Errorf("read brand: %w", err)
+	}
+	if g.Architecture, err = optional(d.Architecture(h)); err != nil {
+		return g, fmt.Errorf("read architecture: %w", err)
+	}
+	if g.ComputeMajor, g.ComputeMinor, err = d.ComputeCapability(h); err != nil && !isAbsent(err) {
+		return g, fmt.Errorf("read compute capability: %w", err)
+	}
+	return g, nil
+}
+
+// isAbsent says that the GPU or the driver does not have the thing asked for, which is neither zero nor an error (P7).
+func isAbsent(err error) bool {
+	return errors.Is(err, ErrNotSupported) || errors.Is(err, ErrFunctionNotFound) || errors.Is(err, ErrNoPermission)
+}
+
+// optional turns "the driver does not have it" into the zero value.
+func optional[T any](v T, err error) (T, error) {
+	if err != nil && isAbsent(err) {
+		var zero T
+		return zero, nil
+	}
+	return v, err
+}
+
+// readCut reads mode and instances of a GPU that can be cut.
+func readCut(d Driver, h GPUHandle, g mig.Geometry, state mig.State) (mig.State, error) {
+	var err error
+	state.Mode.Current, state.Mode.Pending, err = d.MIGMode(h)
+	if err != nil {
+		return state, fmt.Errorf("read MIG mode: %w", err)
+	}
+	state.Instances = nil
+	if !state.Mode.Current {
+		return state, nil
+	}
+	uuids, err := migUUIDs(d, h)
+	if err != nil {
+		return state, err
+	}
+	for _, o := range g.Offers() {
+		gis, err := d.GIs(h, o.Profile.ID)
+		if err != nil && !errors.Is(err, ErrNotFound) {
+			return state, fmt.Errorf("list GPU instances of %s: %w", o.Profile, err)
+		}
+		for _, gi := range gis {
+			inst, err := readInstance(d, gi, o.Profile, uuids)
+			if err != nil {
+				return state, err
+			}
+			state.Instances = append(state.Instances, inst)
+		}
+	}
+	return state, nil
+}
+
+// instanceIDs is how the driver ties a MIG device to its instances.
+type instanceIDs struct{ gi, ci int }
+
+// migUUIDs maps instance ids to MIG UUIDs. It is only a map: which instances exist is read from the GPU instances,
+// because one without compute instance has no MIG device.
+func migUUIDs(d Driver, h GPUHandle) (map[instanceIDs]string, error) {
+	n, err := d.MaxMIGDevices(h)
+	if err != nil {
+		return nil, fmt.Errorf("read number of MIG devices: %w", err)
+	}
+	uuids := map[instanceIDs]string{}
+	for i := range n {
+		device, err := d.MIGDevice(h, i)
+		if errors.Is(err, ErrNotFound) || errors.Is(err, ErrInvalidArgument) {
+			continue
+		}
+		if err != nil {
+			return nil, fmt.Errorf("open MIG device %d: %w", i, err)
+		}
+		gi, ci, err := d.MIGDeviceIDs(device)
+		if err != nil {
+			return nil, fmt.Errorf("read ids of MIG device %d: %w", i, err)
+		}
+		if uuids[instanceIDs{gi, ci}], err = d.UUID(device); err != nil {
+			return nil, fmt.Errorf("read UUID of MIG device %d: %w", i, err)
+		}
+	}
+	return uuids, nil
+}
+
+// readInstance reads one GPU instance and decides whether one compute instance fills it.
+func readInstance(d Driver, gi GIHandle, p mig.Profile, uuids map[instanceIDs]string) (mig.Instance, error) {
+	info, err := d.GIInfo(gi)
+	if err != nil {
+		return mig.Instance{}, fmt.Errorf("read GPU instance of %s: %w", p, err)
+	}
+	inst := mig.Instance{Slot: mig.Slot{Profile: p, Start: info.Placement.Start}, GI: info.ID, CI: -1}
+	cis, err := computeInstances(d, gi)
+	if err != nil {
+		return inst, fmt.Errorf("%s: %w", inst.Slot, err)
+	}
+	for _, ci := range cis {
+		if ci.slices != p.ComputeSlices {
+			inst.Partial = true
+		}
+		inst.CI = ci.info.ID
+		inst.UUID = uuids[instanceIDs{info.ID, ci.info.ID}]
+	}
+	return inst, nil
+}
+
+type computeInstance struct {
+	handle CIHandle
+	info   CIInfo
+	slices int
+}
+
+func computeInstances(d Driver, gi GIHandle) ([]computeInstance, error) {
+	all := []computeInstance{}
+	for enum := range CIProfileEnums {
+		p, err := d.CIProfile(gi, enum)
+		if errors.Is(err, ErrNotSupported) || errors.Is(err, ErrInvalidArgument) || errors.Is(err, ErrNotFound) {
+			continue
+		}
+		if err != nil {
+			return nil, fmt.Errorf("read compute instance profile %d: %w", enum, err)
+		}
+		handles, err := d.CIs(gi, p.ID)
+		if err != nil && !errors.Is(err, ErrNotFound) {
+			return nil, fmt.Errorf("list compute instances: %w", err)
+		}
+		for _, h := range handles {
+			info, err := d.CIInfo(h)
+			if err != nil {
+				return nil, fmt.Errorf("read compute instance: %w", err)
+			}
+			all = append(all, computeInstance{handle: h, info: info, slices: p.Slices})
+		}
+	}
+	return all, nil
+}

@@ -1,0 +1,168 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The GPUSlice Authors
+
+package sim
+
+import (
+	"fmt"
+	"slices"
+
+	"gpuslice/pkg/devices"
+)
+
+// Controls name GPUs by number: their order in the machine file or spec. Hot-plugged GPUs get the next numbers.
+// Every control on a GPU answers ErrNotFound for a number that is not there.
+
+// Lose lets a GPU fall off the bus: calls on it answer ErrLost, and look-ups by UUID fail for all GPUs.
+func (m *Machine) Lose(number int) error { return m.setLost(number, true) }
+
+// Restore brings a lost GPU back with what it had; so does Reboot, while a reload of the driver does not.
+func (m *Machine) Restore(number int) error { return m.setLost(number, false) }
+
+func (m *Machine) setLost(number int, lost bool) error {
+	return m.onGPU(number, func(g *gpu) error {
+		g.lost = lost
+		m.wake()
+		return nil
+	})
+}
+
+// Persistence turns a GPU's persistence mode on or off.
+func (m *Machine) Persistence(number int, on bool) error {
+	return m.onGPU(number, func(g *gpu) error {
+		g.persistence = on
+		return nil
+	})
+}
+
+// Reset resets a GPU: instances vanish and the pending mode becomes the mode. ErrInUse while a session, a process or
+// persistence mode holds it, ErrLost for a lost GPU, ErrNotSupported where the machine cannot reset GPUs.
+func (m *Machine) Reset(number int) error {
+	m.hook(Hooks.before, "Reset")
+	attempt := Attempt{Call: "Reset", GPU: number}
+	attempt.Err = m.onGPU(number, func(g *gpu) error {
+		switch {
+		case g.resetAnswer == resetUnsupported:
+			return devices.ErrNotSupported
+		case g.gone():
+			return devices.ErrLost
+		case m.busy(nil, g):
+			return devices.ErrInUse
+		case g.resetAnswer == resetIgnored:
+			return nil
+		}
+		m.reset(g)
+		attempt.Done = true
+		return nil
+	})
+	m.logAttempt(attempt)
+	if attempt.Done {
+		m.hook(Hooks.after, "Reset")
+	}
+	return attempt.Err
+}
+
+// Reboot starts the node anew: clients and processes are gone, instances vanish, the mode stays where the board keeps it,
+// lost GPUs are back, persistence is off, the driver is loaded, and the boot id is another.
+func (m *Machine) Reboot() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.killSessions(func(*session) bool { return true })
+	m.boots++
+	m.bootID = nameUUID("boot/%d/%d", m.seed, m.boots)
+	m.state = driverLoaded
+	for _, g := range m.gpus {
+		g.lost, g.persistence = false, false
+		g.reload()
+	}
+	m.numberMinors()
+}
+
+// numberMinors gives minor numbers in the order of the bus, beside those that were fixed. The caller holds the lock.
+func (m *Machine) numberMinors() {
+	for _, g := range m.gpus {
+		if !g.fixedMinor {
+			g.minor = devices.NoInstance
+		}
+	}
+	for _, g := range m.gpus {
+		if !g.fixedMinor {
+			g.minor = m.freeMinor()
+		}
+	}
+}
+
+// UnloadDriver takes the kernel module out: instances vanish, Init answers ErrDriverNotLoaded. ErrInUse while a session is
+// open, a process runs or persistence mode is on.
+func (m *Machine) UnloadDriver() error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if s, open := find(m.sessions, func(s *session) bool { return s.open }); open {
+		return fmt.Errorf("driver is open in client %q: %w", s.client.Name, devices.ErrInUse)
+	}
+	if slices.ContainsFunc(m.gpus, func(g *gpu) bool { return m.busy(nil, g) }) {
+		return fmt.Errorf("driver holds busy GPUs: %w", devices.ErrInUse)
+	}
+	m.state = driverUnloaded
+	for _, g := range m.gpus {
+		g.reload()
+	}
+	return nil
+}
+
+// LoadDriver puts the kernel module and the matching library in; version "" keeps the version.
+func (m *Machine) LoadDriver(version string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.state = driverLoaded
+	if version != "" {
+		m.version = version
+	}
+}
+
+// MismatchDriver replaces the library under the loaded kernel module: open sessions go on, Init answers ErrVersionMismatch
+// until LoadDriver.
+func (m *Machine) MismatchDriver() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.state = driverMismatched
+}
+
+// AddGPU plugs a GPU in and returns its number; busID "" is behind the others. Open sessions do not see it; for later ones
+// the indexes behind it move down.
+func (m *Machine) AddGPU(modelKey, busID string) (number int, err error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	mod, err := findModel(m.models, modelKey)
+	if err != nil {
+		return 0, err
+	}
+	if busID == "" {
+		busID = nextBusID(nil, m.lastBusID())
+	}
+	full, ok := canonicalBusID(busID)
+	if !ok || slices.ContainsFunc(m.gpus, func(g *gpu) bool { return g.busID == full }) {
+		return 0, fmt.Errorf("bus id %q: %w", busID, devices.ErrInvalidArgument)
+	}
+	g := &gpu{model: mod, busID: full, minor: m.freeMinor()}
+	m.place(g)
+	g.uuid = m.defaultUUID(g.number)
+	return g.number, nil
+}
+
+func (m *Machine) lastBusID() string {
+	if len(m.gpus) == 0 {
+		return ""
+	}
+	return m.gpus[len(m.gpus)-1].busID
+}
+
+// RemoveGPU pulls a GPU out, whoever uses it: to open sessions it is lost, for later ones the indexes behind it move up.
+func (m *Machine) RemoveGPU(number int) error {
+	return m.onGPU(number, func(g *gpu) error {
+		g.removed = true
+		m.gpus = slices.DeleteFunc(m.gpus, func(other *gpu) bool { return other == g })
+		m.wake()
+		return nil
+	})
+}

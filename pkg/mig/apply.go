@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The GPUSlice Authors
+
+package mig
+
+import (
+	"context"
+	"fmt"
+)
+
+// Partitioner performs single steps on the one GPU it is bound to.
+type Partitioner interface {
+	SetMode(ctx context.Context, on bool) error
+	Create(ctx context.Context, s Slot) error
+	Destroy(ctx context.Context, i Instance) error
+}
+
+// Apply takes the steps in order and stops at the first that fails; what was reached must be read back from the GPU.
+func Apply(ctx context.Context, hw Partitioner, p Plan) error {
+	for _, step := range p.Steps {
+		if err := ctx.Err(); err != nil {
+			return fmt.Errorf("%s: stopped before %s: %w", p.GPU, step, err)
+		}
+		if err := apply(ctx, hw, step); err != nil {
+			return fmt.Errorf("%s on %s: %w", step, p.GPU, err)
+		}
+	}
+	return nil
+}
+
+func apply(ctx context.Context, hw Partitioner, step Step) error {
+	switch s := step.(type) {
+	case SetMode:
+		return hw.SetMode(ctx, s.On)
+	case Destroy:
+		return hw.Destroy(ctx, s.Instance)
+	case Create:
+		return hw.Create(ctx, s.Slot)
+	default:
+		return fmt.Errorf("unknown step %T", step)
+	}
+}
