@@ -52,6 +52,7 @@ func TestAllocateMakesNoDriverCall(t *testing.T) {
 	}
 	before := n.machine.Total("agent")
 	for i := range 1000 {
+		view, _ := n.View()
 		view.Prefer("nvidia.com/mig-1g.10gb", ids, nil, 2)
 		if _, err := n.Allocate("nvidia.com/mig-1g.10gb", [][]string{{ids[i%len(ids)]}}); err != nil {
 			t.Fatal(err)

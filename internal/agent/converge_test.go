@@ -19,7 +19,7 @@ import (
 func TestFirstInstallChangesNothing(t *testing.T) {
 	n := newNode(t, "2xh100-sxm5-80gb,1xl40s")
 	n.converge()
-	n.cut("gpu-0 h100-sxm5-80gb mig=off []\ngpu-1 h100-sxm5-80gb mig=off []\ngpu-2 l40s")
+	n.cut("gpu-0 h100-sxm5-80gb mig=off\ngpu-1 h100-sxm5-80gb mig=off\ngpu-2 l40s")
 	n.offers("gpu=3")
 	n.noProblems()
 	if log := n.machine.Log(); len(log) != 0 {
@@ -144,6 +144,10 @@ func TestBadConfigChangesNothing(t *testing.T) {
 	n.problem(agent.ReasonConfigInvalid, "did you mean fill?")
 	n.cut(before)
 	n.offers("mig-2g.20gb=3")
+	if view, _ := n.View(); view.Targets[0].Policy.LayoutName != "it" {
+		t.Errorf("the config in force has no layout for %s any more", view.Targets[0].GPU)
+	}
+	n.machine.Reboot() // takes the instances away: only a config that is still in force brings them back
 	n.start()
 	n.converge()
 	n.cut(before)
@@ -268,4 +272,13 @@ func TestNotSupportedYet(t *testing.T) {
 		n.problem(agent.ReasonNotSupportedYet, says)
 		n.offers("gpu=1")
 	}
+}
+
+// P8: GPUs that no rule selects are never changed, beside one that is.
+func TestUnmanagedGPUsStay(t *testing.T) {
+	n := newNode(t, "2xh100-sxm5-80gb")
+	n.apply(head + "nodes: [{gpus: [{select: {index: 0}, layout: all-1g}]}]\n")
+	n.apply(head + "nodes: [{gpus: [{select: {index: 1}, layout: whole}]}]\n")
+	n.cut("gpu-0 h100-sxm5-80gb mig=on [1g.10gb@0 1g.10gb@1 1g.10gb@2 1g.10gb@3 1g.10gb@4 1g.10gb@5 1g.10gb@6]\ngpu-1 h100-sxm5-80gb mig=off")
+	n.offers("gpu=1 mig-1g.10gb=7")
 }

@@ -26,8 +26,11 @@ import (
 	fake "gpuslice/test/kubelet"
 )
 
-// limit is ten times the 30 s that a lost stream may take.
-const limit = 300 * time.Second
+// limit is ten times the 30 s that a lost stream may take, soon ten times what a list may.
+const (
+	limit     = 300 * time.Second
+	soonLimit = 20 * time.Second
+)
 
 const head = "apiVersion: gpuslice.dev/v1alpha1\nkind: SharingConfig\n"
 
@@ -145,6 +148,15 @@ func TestKubeletLosesThePlugin(t *testing.T) {
 			r.Wait("the plugin is back", limit, func() bool { return r.Registers() > before && r.Healthy("nvidia.com/gpu") == 2 })
 		})
 	}
+}
+
+// K01 in short: the list is open again soon after its stream was cut.
+func TestListsSurviveACutStream(t *testing.T) {
+	r := newRig(t, "1xl40s", "cdi")
+	r.healthy("gpu", 1)
+	before := r.Registers()
+	r.Cut("nvidia.com/gpu")
+	r.Wait("the list is open again", soonLimit, func() bool { return r.Registers() > before && r.Healthy("nvidia.com/gpu") == 1 })
 }
 
 // The kubelet must not be registered with again while it holds a stream; the fake kubelet fails the test if it is.

@@ -29,7 +29,7 @@ func (s *session) Processes(h devices.GPUHandle, kind devices.ProcessKind) ([]de
 	case devices.GraphicsProcess:
 		symbol, call = "nvmlDeviceGetGraphicsRunningProcesses", nvml.Device.GetGraphicsRunningProcesses
 	case devices.MPSProcess:
-		symbol, call = "nvmlDeviceGetMPSComputeRunningProcesses_v3", nvml.Device.GetMPSComputeRunningProcesses
+		symbol, call = "nvmlDeviceGetMPSComputeRunningProcesses", nvml.Device.GetMPSComputeRunningProcesses
 	}
 	list, err := get(s, h, symbol, call)
 	if err != nil {
@@ -74,12 +74,16 @@ func (e *eventSet) Register(h devices.GPUHandle, types uint64) error {
 }
 
 func (e *eventSet) Wait(timeout time.Duration) (devices.Event, error) {
-	if _, err := e.session.library("nvmlEventSetWait_v2"); err != nil {
+	if _, err := e.session.library("nvmlEventSetWait"); err != nil {
 		return devices.Event{}, err
 	}
 	data, ret := e.set.Wait(uint32(max(timeout.Milliseconds(), 0)))
 	if ret != nvml.SUCCESS {
 		return devices.Event{}, code(ret)
+	}
+	if _, err := e.session.library("nvmlEventSetWait_v2"); err != nil {
+		// The first version of the call knows no instances and leaves their fields as they were.
+		data.GpuInstanceId, data.ComputeInstanceId = allInstances, allInstances
 	}
 	return devices.Event{
 		GPU: intern(e.session, &e.session.gpus, data.Device), Type: data.EventType, Data: data.EventData,

@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The GPUSlice Authors
+
+package state_test
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"gpuslice/internal/state"
+)
+
+func store(t *testing.T, dir, boot string) *state.Store {
+	t.Helper()
+	s, err := state.Open(dir, boot)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+func claim(uid string) state.Claim {
+	return state.Claim{UID: uid, Namespace: "ns", Name: uid, Devices: []state.Device{{Name: "gpu-0", GPU: "GPU-1", ProfileID: -1}}}
+}
+
+func TestClaimsSurviveAndBootsEndThem(t *testing.T) {
+	dir := t.TempDir()
+	s := store(t, dir, "boot-1")
+	for _, uid := range []string{"b", "a"} {
+		if err := s.SaveClaim(claim(uid)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	got, bad, err := store(t, dir, "boot-1").Claims()
+	if diff := cmp.Diff([]state.Claim{claim("a"), claim("b")}, got); err != nil || len(bad) != 0 || diff != "" {
+		t.Errorf("%v %v\n%s", err, bad, diff)
+	}
+	if err := errors.Join(s.DeleteClaim("a"), s.DeleteClaim("a"), s.DeleteClaim("never")); err != nil {
+		t.Errorf("delete, also of what is not there: %v", err)
+	}
+	got, _, err = store(t, dir, "boot-2").Claims()
+	if err != nil || len(got) != 0 {
+		t.Errorf("after a boot: %v, %v; nothing of what they held is left", got, err)
+	}
+	got, _, err = store(t, dir, "boot-1").Claims()
+	if err != nil || len(got) != 0 {
+		t.Errorf("claims of an earlier boot are gone for good, got %v, %v", got, err)
+	}
+}
+
+// P3: a bad file costs itself only and is kept for inspection; what a crash leaves of a write is cleaned up.
+func TestBadFileIsSetAsideAlone(t *testing.T) {
+	dir := t.TempDir()
+	s := store(t, dir, "b")
+	if err := s.SaveClaim(claim("good")); err != nil {
+		t.Fatal(err)
+	}
+	for name, text := range map[string]string{"half.json": `{"version":1,"cl`, "other.json": `{"version":1,"bootId":"b","claim":{"uid":"x"}}`, ".z.json.tmp-1": "", "future.json": `{"version":9,"bootId":"b","claim":{"uid":"future"}}`} {
+		if err := os.WriteFile(filepath.Join(dir, "claims", name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	got, bad, err := s.Claims()
+	if err != nil || len(got) != 1 || got[0].UID != "good" || len(bad) != 3 {
+		t.Errorf("read %v, bad %v, %v", got, bad, err)
+	}
+	left, err := os.ReadDir(filepath.Join(dir, "claims"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	names := []string{}
+	for _, e := range left {
+		names = append(names, e.Name())
+	}
+	if diff := cmp.Diff([]string{"future.json", "good.json", "half.json.bad", "other.json.bad"}, names); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestUIDsAreFileNames(t *testing.T) {
+	s := store(t, t.TempDir(), "b")
+	for _, uid := range []string{"", "../x", "a/b", ".hidden", "a\x00b"} {
+		if err := s.SaveClaim(claim(uid)); err == nil {
+			t.Errorf("UID %q was taken as a file name", uid)
+		}
+	}
+}
+
+func TestConfigAndLabelsAreKept(t *testing.T) {
+	dir := t.TempDir()
+	s := store(t, dir, "b")
+	if text, err := s.Config(); text != nil || err != nil {
+		t.Errorf("no config yet: %q, %v", text, err)
+	}
+	if labels, err := s.Labels(); labels != nil || err != nil {
+		t.Errorf("no labels yet: %v, %v", labels, err)
+	}
+	if err := errors.Join(s.SaveConfig([]byte("a")), s.SaveConfig([]byte("b")), s.SaveLabels(map[string]string{"k": "v"})); err != nil {
+		t.Fatal(err)
+	}
+	s = store(t, dir, "another boot")
+	text, err := s.Config()
+	labels, labelsErr := s.Labels()
+	if string(text) != "b" || labels["k"] != "v" || errors.Join(err, labelsErr) != nil {
+		t.Errorf("%q %v %v %v", text, labels, err, labelsErr)
+	}
+}
+
+func TestOneOwner(t *testing.T) {
+	dir := t.TempDir()
+	first, err := state.Acquire(dir, "agent pid 1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := state.Acquire(dir, "agent pid 2"); !errors.Is(err, state.ErrLocked) || !strings.Contains(err.Error(), "agent pid 1") {
+		t.Errorf("second: %v, want the holder's name", err)
+	}
+	if err := first.Release(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := state.Acquire(dir, "agent pid 2"); err != nil {
+		t.Errorf("after the first is gone: %v", err)
+	}
+}
