@@ -21,6 +21,7 @@ import (
 	"gpuslice/internal/agent"
 	"gpuslice/internal/daemon"
 	"gpuslice/internal/deviceplugin"
+	"gpuslice/internal/dra"
 	"gpuslice/internal/kubelet"
 	"gpuslice/internal/report"
 	"gpuslice/internal/source"
@@ -232,6 +233,13 @@ func (p *process) frontEnds(ctx context.Context, group *errgroup.Group, a *agent
 		plugin := deviceplugin.New(a, specs, deviceplugin.Options{KubeletDir: f.KubeletDir, Strategy: f.Strategy})
 		p.registered = append(p.registered, plugin.Ready)
 		group.Go(func() error { return plugin.Run(ctx) })
+	}
+	if slices.Contains(f.APIs, agent.DRA) && client != nil {
+		driver := dra.New(a, writer, dra.Options{
+			NodeName: f.NodeName, KubeletDir: f.KubeletDir, Client: client, Roots: dra.SysfsRoots(f.SysRoot),
+		})
+		p.registered = append(p.registered, driver.Ready)
+		group.Go(func() error { return driver.Run(ctx) })
 	}
 	return nil
 }

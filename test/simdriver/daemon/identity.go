@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The GPUSlice Authors
+
+package daemon
+
+import (
+	"fmt"
+
+	"gpuslice/pkg/devices"
+	"gpuslice/test/simdriver/abi"
+)
+
+var identityCalls = map[string]handler{
+	"nvmlDeviceGetMinorNumber":           number(devices.Driver.Minor),
+	"nvmlDeviceGetBrand":                 number(devices.Driver.Brand),
+	"nvmlDeviceGetArchitecture":          number(devices.Driver.Architecture),
+	"nvmlDeviceGetUUID":                  name(devices.Driver.UUID),
+	"nvmlDeviceGetName":                  name(devices.Driver.Name),
+	"nvmlDeviceGetCudaComputeCapability": computeCapability,
+	"nvmlDeviceGetPciInfo":               pciInfo,
+	"nvmlDeviceGetPciInfo_v2":            pciInfo,
+	"nvmlDeviceGetPciInfo_v3":            pciInfo,
+	"nvmlDeviceGetMemoryInfo":            memoryInfo,
+	"nvmlDeviceGetMemoryInfo_v2":         memoryInfoV2,
+}
+
+// number answers a property that is a number.
+func number(get func(devices.Driver, devices.GPUHandle) (int, error)) handler {
+	return func(r *request) error {
+		d, err := r.session()
+		if err != nil {
+			return err
+		}
+		h, _, err := r.device()
+		if err != nil {
+			return err
+		}
+		v, err := get(d, h)
+		r.putUint32(v)
+		return err
+	}
+}
+
+// name answers a property that is a string.
+func name(get func(devices.Driver, devices.GPUHandle) (string, error)) handler {
+	return func(r *request) error {
+		d, err := r.session()
+		if err != nil {
+			return err
+		}
+		h, _, err := r.device()
+		if err != nil {
+			return err
+		}
+		v, err := get(d, h)
+		if err != nil {
+			return err
+		}
+		return r.putText(v, r.in.Uint32())
+	}
+}
+
+func computeCapability(r *request) error {
+	d, err := r.session()
+	if err != nil {
+		return err
+	}
+	h, _, err := r.device()
+	if err != nil {
+		return err
+	}
+	major, minor, err := d.ComputeCapability(h)
+	r.putUint32(major)
+	r.putUint32(minor)
+	return err
+}
+
+// pciInfo has the bus id in two widths.
+func pciInfo(r *request) error {
+	d, err := r.session()
+	if err != nil {
+		return err
+	}
+	h, at, err := r.device()
+	if err != nil {
+		return err
+	}
+	busID, err := d.BusID(h)
+	if err != nil {
+		return err
+	}
+	g, err := r.daemon.gpu(at.number)
+	if err != nil {
+		return err
+	}
+	info := abi.PCIInfo{DeviceID: g.PCIDeviceID, SubsystemID: g.PCIDeviceID}
+	if _, err := fmt.Sscanf(busID, "%X:%X:%X.0", &info.Domain, &info.Bus, &info.Device); err != nil {
+		return fmt.Errorf("bus id %q: %w", busID, err)
+	}
+	abi.SetText(info.BusID[:], busID)
+	abi.SetText(info.BusIDLegacy[:], fmt.Sprintf("%04X:%02X:%02X.0", info.Domain, info.Bus, info.Device))
+	r.put(info)
+	return nil
+}
+
+// memory is the total, and what the processes take that were started on the machine.
+func (r *request) memory() (total, used uint64, err error) {
+	d, err := r.session()
+	if err != nil {
+		return 0, 0, err
+	}
+	h, at, err := r.device()
+	if err != nil {
+		return 0, 0, err
+	}
+	if total, err = d.Memory(h); err != nil {
+		return 0, 0, err
+	}
+	return total, min(r.daemon.used(at), total), nil
+}
+
+func memoryInfo(r *request) error {
+	total, used, err := r.memory()
+	if err != nil {
+		return err
+	}
+	r.put(abi.Memory{Total: total, Free: total - used, Used: used})
+	return nil
+}
+
+func memoryInfoV2(r *request) error {
+	total, used, err := r.memory()
+	if err != nil {
+		return err
+	}
+	m := abi.MemoryV2{Version: r.in.Uint32(), Total: total, Free: total - used, Used: used}
+	if m.Version != abi.Version(m, 2) {
+		return devices.Code(abi.VersionMismatch)
+	}
+	r.put(m)
+	return nil
+}

@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The GPUSlice Authors
+
+package daemon
+
+import (
+	"gpuslice/pkg/devices"
+	"gpuslice/pkg/devices/sim"
+	"gpuslice/test/simdriver/wire"
+)
+
+var managementCalls = map[string]handler{
+	"nvmlDeviceGetPersistenceMode": persistence,
+	"nvmlDeviceSetPersistenceMode": setPersistence,
+	wire.CallReset:                 withID(reset),
+	wire.CallSetPersistence:        withID(setPersistenceByID),
+	wire.CallGetTimeSlice:          withID(timeSlice),
+	wire.CallSetTimeSlice:          withID(setTimeSlice),
+}
+
+func persistence(r *request) error {
+	if _, err := r.session(); err != nil {
+		return err
+	}
+	_, at, err := r.device()
+	if err != nil {
+		return err
+	}
+	g, err := r.daemon.gpu(at.number)
+	if err == nil && g.Lost {
+		err = devices.ErrLost
+	}
+	r.putUint32(asNumber(g.Persistence))
+	return err
+}
+
+func setPersistence(r *request) error {
+	if _, err := r.session(); err != nil {
+		return err
+	}
+	_, at, err := r.device()
+	if err != nil {
+		return err
+	}
+	return r.changePersistence(at.number)
+}
+
+// changePersistence reads what is wanted.
+func (r *request) changePersistence(number int) error {
+	on := r.in.Uint32()
+	switch {
+	case !r.root:
+		return devices.ErrNoPermission
+	case on > 1:
+		return devices.ErrInvalidArgument
+	}
+	return r.daemon.node.Machine.Persistence(number, on == 1)
+}
+
+// withID finds the GPU of an id. No handle is taken, so nothing is held; a GPU that the session does not see is not there.
+func withID(do func(*request, sim.GPU) error) handler {
+	return func(r *request) error {
+		if _, err := r.session(); err != nil {
+			return err
+		}
+		id, sight := r.in.Text(), r.sight()
+		for position, index := range sight.visible {
+			g := sight.all[index]
+			if id != numberText(position) && id != g.UUID && !sameBusID(g.BusID, id) {
+				continue
+			}
+			now, err := r.daemon.gpu(g.Number)
+			if err != nil {
+				return err
+			}
+			return do(r, now)
+		}
+		return devices.ErrNotFound
+	}
+}
+
+func reset(r *request, g sim.GPU) error {
+	if !r.root {
+		return devices.ErrNoPermission
+	}
+	r.out.Put([]byte(g.BusID))
+	return r.daemon.node.Machine.Reset(g.Number)
+}
+
+func setPersistenceByID(r *request, g sim.GPU) error {
+	r.out.Put([]byte(g.BusID))
+	return r.changePersistence(g.Number)
+}
+
+func timeSlice(r *request, g sim.GPU) error {
+	r.putUint32(r.daemon.timeSlice(g.UUID))
+	return nil
+}
+
+// maxTimeSlice is the longest of the driver's four.
+const maxTimeSlice = 3
+
+func setTimeSlice(r *request, g sim.GPU) error {
+	wanted := r.in.Uint32()
+	switch {
+	case !r.root:
+		return devices.ErrNoPermission
+	case wanted > maxTimeSlice:
+		return devices.ErrInvalidArgument
+	}
+	r.daemon.setTimeSlice(g.UUID, int(wanted))
+	r.out.Put([]byte(g.BusID))
+	return nil
+}
