@@ -8,9 +8,13 @@ LDFLAGS := -s -w -X gpuslice/internal/command.Version=$(VERSION)
 # Where every go.mod of the tree is that has tests of its own; test/repository checks that none is left out.
 MODULES := .
 K8S ?= 1.37.2
+# Which e2e stories to run.
+RUN ?= .
+export K8S
+SHELL := bash
 
 .DEFAULT_GOAL := help
-.PHONY: help deps build test test-short scenario e2e demo bench cases mutants lint fmt generate verify cover ci full clean
+.PHONY: .out/cluster help deps build test test-go test-short scenario e2e demo bench cases mutants lint fmt generate verify cover ci full clean
 
 help: ## print this text
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -21,8 +25,11 @@ deps: ## install what Debian provides and the tests need
 build: ## build the binaries into bin/
 	go build -trimpath -ldflags "$(LDFLAGS)" -o bin/ ./cmd/...
 
-test: deps build ## run every test of every module, with the race detector
+test: deps build test-go e2e ## run every test: of every module with the race detector, the exhaustive ones, and those on a real node
+
+test-go: build
 	set -o pipefail; for m in $(MODULES); do (cd $$m && go test -race -timeout 20m ./...) || exit 1; done
+	go test -run 'TestEvery' ./pkg/mig
 
 test-short: ## run the pure tests without cgo, in seconds
 	CGO_ENABLED=0 go test -short ./pkg/... ./internal/...
@@ -30,11 +37,15 @@ test-short: ## run the pure tests without cgo, in seconds
 scenario: build ## run the stories in test/scenario on the real binaries
 	go test -race ./test/scenario/...
 
-e2e: deps build ## run the stories on a real Kubernetes node
-	go run ./test/cluster build && echo "no e2e story exists yet; see docs/testing.md" && go run ./test/cluster exec -- $$(go env GOROOT)/bin/go version
+.out/cluster: deps build
+	mkdir -p .out && go build -o .out/cluster ./test/cluster && go build -o .out/demo.bin ./test/demo && .out/cluster build
 
-demo: deps build ## show the main job
-	go run ./test/demo
+e2e: .out/cluster ## run the stories on a real Kubernetes node
+	go test -tags e2e -c -o .out/e2e.test ./test/e2e
+	set -o pipefail; GPUSLICE_ROOT=$(CURDIR) .out/cluster exec -- .out/e2e.test -test.v -test.timeout 40m -test.run '$(RUN)' 2>&1 | tee .out/e2e.log
+
+demo: .out/cluster ## show the main job on a real Kubernetes node; DEMO_CONFIG=FILE tells another story
+	.out/cluster exec -- .out/demo.bin
 
 bench: ## measure the budgets
 	go test -run '^$$' -bench . -benchtime 200ms -count 5 ./pkg/... ./internal/...

@@ -12,14 +12,5 @@ import (
 )
 
 func main() {
-	binary := command.Binary{
-		Name: "dra-driver",
-		APIs: "dra",
-		Commands: []command.Command{
-			command.RunCommand(),
-			command.SlicesCommand(),
-			command.VersionCommand(),
-		},
-	}
-	os.Exit(binary.Main(context.Background(), os.Args[1:], command.Streams{Out: os.Stdout, Err: os.Stderr}))
+	os.Exit(command.DRADriver().Main(context.Background(), os.Args[1:], command.Streams{Out: os.Stdout, Err: os.Stderr}))
 }

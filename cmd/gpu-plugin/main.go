@@ -12,16 +12,5 @@ import (
 )
 
 func main() {
-	binary := command.Binary{
-		Name: "gpu-plugin",
-		APIs: "device-plugin,dra",
-		Commands: []command.Command{
-			command.RunCommand(),
-			command.InventoryCommand(),
-			command.PlanCommand(),
-			command.ValidateCommand(),
-			command.VersionCommand(),
-		},
-	}
-	os.Exit(binary.Main(context.Background(), os.Args[1:], command.Streams{Out: os.Stdout, Err: os.Stderr}))
+	os.Exit(command.GPUPlugin().Main(context.Background(), os.Args[1:], command.Streams{Out: os.Stdout, Err: os.Stderr}))
 }

@@ -5,6 +5,11 @@ package agent_test
 
 import (
 	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -282,3 +287,99 @@ func TestUnmanagedGPUsStay(t *testing.T) {
 	n.cut("gpu-0 h100-sxm5-80gb mig=on [1g.10gb@0 1g.10gb@1 1g.10gb@2 1g.10gb@3 1g.10gb@4 1g.10gb@5 1g.10gb@6]\ngpu-1 h100-sxm5-80gb mig=off")
 	n.offers("gpu=1 mig-1g.10gb=7")
 }
+
+// M07: a profile that the GPU lacks is an error that lists what it has, and nothing is cut.
+func TestWrongProfileIsAnError(t *testing.T) {
+	n := newNode(t, "1xh100-sxm5-80gb")
+	n.apply(layout("{mig: {instances: {2g.10gb: 1}}}"))
+	n.problem(agent.ReasonImpossible, `"2g.10gb": not a profile of this GPU; it has 1g.10gb x7`)
+	n.cut("gpu-0 h100-sxm5-80gb mig=off")
+	n.offers("gpu=1")
+	n.apply(layout("{mig: {instances: {3g.40gb: 3}}}"))
+	n.problem(agent.ReasonImpossible, "3 instances of 3g.40gb, at most 2 are possible")
+	n.cut("gpu-0 h100-sxm5-80gb mig=off")
+}
+
+// M05: a GPU that no table of ours has works on day one, by the profiles that its own driver lists.
+func TestUnknownModelIsCutByItsDriver(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "machine.yaml")
+	if err := os.WriteFile(file, []byte(unknownMachine), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	n := newNode(t, "@"+file)
+	n.apply(head + "nodes: [{gpus: [{layout: all-1g}]}]\n")
+	n.offers("mig-1g.33gb=7")
+	n.apply(head + "nodes: [{gpus: [{layout: balanced}]}]\n")
+	n.offers("mig-1g.33gb=2 mig-2g.66gb=1 mig-3g.132gb=1")
+	n.noProblems()
+}
+
+// M26: whatever is asked for in whatever order, each GPU ends as the plan says, and nothing that is held is ever tried.
+func TestRandomEditsEndAsPlanned(t *testing.T) {
+	random := rand.New(rand.NewPCG(1, 2))
+	profiles := map[string][]string{
+		"1xh100-sxm5-80gb": {"1g.10gb", "1g.20gb", "2g.20gb", "3g.40gb", "4g.40gb", "7g.80gb"},
+		"1xb200-180gb":     {"1g.23gb", "1g.45gb", "2g.45gb", "3g.90gb", "4g.90gb", "7g.180gb"},
+	}
+	for spec, names := range profiles {
+		n := newNode(t, spec)
+		impossible := 0
+		for range 100 {
+			text := []string{}
+			for range 1 + random.IntN(3) {
+				text = append(text, fmt.Sprintf("%s: %d", names[random.IntN(len(names))], 1+random.IntN(2)))
+			}
+			slices.Sort(text)
+			before := n.machine.Dump()
+			config := layout("{mig: {instances: {" + strings.Join(slices.CompactFunc(text, func(a, b string) bool { return a[:6] == b[:6] }), ", ") + "}}}")
+			n.apply(config)
+			view, _ := n.View()
+			want := map[string]int{}
+			for _, x := range view.Targets[0].Plan.Steps {
+				t.Fatalf("%s left to do after %s", x, config)
+			}
+			if len(view.Problems) > 0 {
+				impossible++
+				n.cut(before)
+				continue
+			}
+			for name, count := range view.Targets[0].Policy.Layout.MIG.Instances {
+				want[name] = count
+			}
+			for _, i := range n.machine.GPUs()[0].Instances {
+				name, _, _ := strings.Cut(i.Slot, "@")
+				want[name]--
+			}
+			for name, left := range want {
+				if left != 0 {
+					t.Fatalf("%s: %d of %s are missing: %s", config, left, name, n.machine.Dump())
+				}
+			}
+		}
+		if impossible == 0 || impossible == 100 {
+			t.Errorf("%s: %d of 100 wishes were impossible; the test has lost its point", spec, impossible)
+		}
+		for _, a := range n.machine.Log() {
+			if a.Client != "agent" {
+				t.Errorf("another writer: %+v", a)
+			}
+		}
+	}
+}
+
+const unknownMachine = `
+models:
+  x999:
+    name: NVIDIA X999
+    architecture: 12
+    memoryMiB: 270000
+    sms: 160
+    memorySlices: 8
+    computeSlices: 7
+    profiles:
+    - {name: 1g.33gb, id: 19, enum: 0, slices: 1, maxInstances: 7, sms: 20, memoryMiB: 32768, size: 1, starts: [0, 1, 2, 3, 4, 5, 6]}
+    - {name: 2g.66gb, id: 14, enum: 1, slices: 2, maxInstances: 3, sms: 40, memoryMiB: 67000, size: 2, starts: [0, 2, 4]}
+    - {name: 3g.132gb, id: 9, enum: 2, slices: 3, maxInstances: 2, sms: 60, memoryMiB: 134000, size: 4, starts: [0, 4]}
+    - {name: 7g.264gb, id: 0, enum: 4, slices: 7, maxInstances: 1, sms: 160, memoryMiB: 268000, size: 8, starts: [0]}
+gpus: [{model: x999}]
+`

@@ -34,6 +34,11 @@ func (d *document) add(field, format string, args ...any) {
 	d.issues = append(d.issues, Issue{File: d.file, Line: line, Field: field, Message: fmt.Sprintf(format, args...)})
 }
 
+// hasIssueUnder says that something inside a field is known to be wrong.
+func (d *document) hasIssueUnder(field string) bool {
+	return slices.ContainsFunc(d.issues, func(i Issue) bool { return strings.HasPrefix(i.Field, field+".") })
+}
+
 // maxIssues bounds what is reported at once, so that a megabyte of mistakes costs no more than a page of them.
 const maxIssues = 100
 

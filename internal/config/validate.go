@@ -71,7 +71,7 @@ func (d *document) validateMIG(field string, m *MIG) {
 	if m == nil {
 		return
 	}
-	if ways := m.ways(); ways != 1 {
+	if ways := m.ways(); ways > 1 || ways == 0 && !d.hasIssueUnder(field) { // a misspelt way has been named already
 		d.add(field, "%d ways to cut are set, want exactly one of %s", ways, migWays)
 	}
 	for name, n := range m.Instances {

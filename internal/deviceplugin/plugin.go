@@ -5,6 +5,9 @@ package deviceplugin
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"os"
 	"path/filepath"
 	"sync"
 
@@ -53,6 +56,9 @@ func (p *Plugin) dir() string { return filepath.Join(p.opts.KubeletDir, "device-
 // Run serves until ctx ends. A resource that vanishes from the view keeps its server with an empty list: the kubelet would
 // go on counting what a server that is gone had listed.
 func (p *Plugin) Run(ctx context.Context) error {
+	if err := p.removeStale(); err != nil {
+		return err
+	}
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error {
 		for {
@@ -68,6 +74,20 @@ func (p *Plugin) Run(ctx context.Context) error {
 		}
 	})
 	return group.Wait()
+}
+
+// removeStale removes sockets that a process of ours left when it was killed; the agent lock says that none of them is in use.
+func (p *Plugin) removeStale() error {
+	left, err := filepath.Glob(filepath.Join(p.dir(), socketPrefix+"*.sock"))
+	for _, path := range left {
+		if removed := os.Remove(path); !errors.Is(removed, os.ErrNotExist) {
+			err = errors.Join(err, removed)
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("remove sockets of an earlier process: %w", err)
+	}
+	return nil
 }
 
 // follow writes the specs first: what is announced can be injected.

@@ -6,6 +6,9 @@ package deviceplugin_test
 import (
 	"context"
 	"errors"
+	"os"
+	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -56,12 +59,19 @@ type rig struct {
 // newRig runs agent and plugin against a kubelet.
 func newRig(t *testing.T, spec, strategy string) *rig {
 	t.Helper()
+	return newRigWith(t, spec, strategy, func(string) {})
+}
+
+// newRigWith prepares the kubelet's directory first.
+func newRigWith(t *testing.T, spec, strategy string, prepare func(dir string)) *rig {
+	t.Helper()
 	machine, err := sim.Parse(spec)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(machine.Close)
 	r := &rig{Kubelet: fake.Start(t), t: t, machine: machine, cdiDir: t.TempDir()}
+	prepare(r.Dir)
 	store, err := state.Open(t.TempDir(), "boot")
 	if err != nil {
 		t.Fatal(err)
@@ -169,6 +179,29 @@ func TestNoRegistrationBesideAStream(t *testing.T) {
 	<-looks.C
 	if after := r.Registers(); after != before {
 		t.Errorf("%d registrations more", after-before)
+	}
+}
+
+// P6: what a killed process leaves behind is cleaned up by the next one; other plugins' sockets are not ours to touch.
+func TestSocketsOfAKilledProcessGo(t *testing.T) {
+	r := newRigWith(t, "1xl40s", "cdi", func(dir string) {
+		for _, name := range []string{"gpuslice-00000000-deadbeef.sock", "other.sock"} {
+			if err := os.WriteFile(filepath.Join(dir, "device-plugins", name), nil, 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+	})
+	r.healthy("gpu", 1)
+	left, err := filepath.Glob(filepath.Join(r.Dir, "device-plugins", "*.sock"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	names := []string{}
+	for _, path := range left {
+		names = append(names, filepath.Base(path))
+	}
+	if len(names) != 3 || slices.Contains(names, "gpuslice-00000000-deadbeef.sock") || !slices.Contains(names, "other.sock") {
+		t.Errorf("sockets are %v, want the kubelet's, the other plugin's and one of ours", names)
 	}
 }
 

@@ -121,11 +121,14 @@ func stop(g *grpc.Server) {
 	g.GracefulStop()
 }
 
+// socketPrefix begins the name of every socket of ours.
+const socketPrefix = "gpuslice-"
+
 // socketName is unique for every use and short enough for a socket path.
 func socketName(resource string) string {
 	h := fnv.New32a()
 	h.Write([]byte(resource))
-	return fmt.Sprintf("gpuslice-%08x-%s.sock", h.Sum32(), requestID())
+	return fmt.Sprintf("%s%08x-%s.sock", socketPrefix, h.Sum32(), requestID())
 }
 
 // requestID is 8 random hex digits.

@@ -16,14 +16,9 @@ import (
 	"time"
 
 	"golang.org/x/sync/errgroup"
-	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/watch"
-	"k8s.io/client-go/kubernetes/fake"
-	clienttesting "k8s.io/client-go/testing"
 	"k8s.io/klog/v2"
 	cdilib "tags.cncf.io/container-device-interface/pkg/cdi"
 	"tags.cncf.io/container-device-interface/specs-go"
@@ -91,48 +86,6 @@ func newNode(t *testing.T, spec, config string) *node {
 	n := &node{t: t, machine: machine, dir: dir, config: config, client: newServer()}
 	n.start()
 	return n
-}
-
-// server is an API server that has the node and makes names, as real ones do, and can be less than that.
-type server struct {
-	*fake.Clientset
-	away      atomic.Bool // it does not answer
-	taintless atomic.Bool // it drops taints
-	made      atomic.Int64
-}
-
-var errAway = errors.New("connection refused")
-
-func newServer() *server {
-	s := &server{Clientset: fake.NewClientset(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n1", UID: "node-uid"}})}
-	s.PrependReactor("*", "*", func(a clienttesting.Action) (bool, runtime.Object, error) {
-		if s.away.Load() {
-			return true, nil, errAway
-		}
-		if write, ok := a.(interface{ GetObject() runtime.Object }); ok {
-			s.admit(write.GetObject())
-		}
-		return false, nil, nil
-	})
-	s.PrependWatchReactor("*", func(clienttesting.Action) (bool, watch.Interface, error) {
-		return s.away.Load(), nil, errAway
-	})
-	return s
-}
-
-func (s *server) admit(o runtime.Object) {
-	slice, ok := o.(*resourceapi.ResourceSlice)
-	if !ok {
-		return
-	}
-	if slice.Name == "" {
-		slice.Name = fmt.Sprintf("%s%d", slice.GenerateName, s.made.Add(1))
-	}
-	if s.taintless.Load() {
-		for i := range slice.Spec.Devices {
-			slice.Spec.Devices[i].Taints = nil
-		}
-	}
 }
 
 // start is a process start: a new session, a new agent, the same directories.
@@ -252,19 +205,24 @@ func (n *node) publishes(want string) {
 	eventually(n.t, "published is "+want, func() bool { return n.published() == want })
 }
 
-// allocate stores a claim in the API server as the scheduler leaves it; its UID is its name.
-func (n *node) allocate(name string, results ...string) *resourceapi.ResourceClaim {
-	n.t.Helper()
+// claimFor is a claim as the scheduler leaves it, with one request for each device; its UID is its name.
+func claimFor(name string, devices ...string) *resourceapi.ResourceClaim {
 	allocated := &resourceapi.AllocationResult{}
-	for i, device := range results {
+	for i, device := range devices {
 		allocated.Devices.Results = append(allocated.Devices.Results, resourceapi.DeviceRequestAllocationResult{
 			Request: fmt.Sprintf("r%d", i), Driver: dra.DriverName, Pool: "n1", Device: device,
 		})
 	}
-	c := &resourceapi.ResourceClaim{
+	return &resourceapi.ResourceClaim{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "team-a", Name: name, UID: types.UID(name)},
 		Status:     resourceapi.ResourceClaimStatus{Allocation: allocated},
 	}
+}
+
+// allocate stores a claim in the API server.
+func (n *node) allocate(name string, devices ...string) *resourceapi.ResourceClaim {
+	n.t.Helper()
+	c := claimFor(name, devices...)
 	n.store(c)
 	return c
 }

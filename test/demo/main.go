@@ -57,7 +57,7 @@ func run(ctx context.Context) (err error) {
 	defer func() {
 		closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Minute)
 		defer cancel()
-		err = errors.Join(err, d.Close(closing))
+		err = errors.Join(err, d.DeletePods(closing), d.Close(closing), d.Forget(closing))
 	}()
 	return d.tell(ctx, sabotage)
 }

@@ -88,7 +88,15 @@ func (s *scene) offers(want map[string]int64) {
 func (s *scene) within(limit time.Duration, what string, probe func(context.Context) error) {
 	s.t.Helper()
 	started := time.Now()
-	s.must(node.Until(s.t.Context(), limit, what, probe))
+	if err := node.Until(s.t.Context(), limit, what, probe); err != nil {
+		sessions, _ := s.Driver.Control("sessions")
+		for line := range strings.Lines(sessions) {
+			pid, _, _ := strings.Cut(line, " ")
+			what, err := os.ReadFile("/proc/" + pid + "/cmdline")
+			sessions += fmt.Sprintf("%s is %q %v (agent %d)\n", pid, what, err, s.PID())
+		}
+		s.t.Fatalf("%v\nmachine:\n%s\nsessions:\n%s", err, s.Driver.Machine().Dump(), sessions)
+	}
 	s.t.Logf("%s after %v", what, time.Since(started).Round(10*time.Millisecond))
 }
 

@@ -254,3 +254,43 @@ func TestMakeTestRunsEveryModule(t *testing.T) {
 		t.Error("make test leaves the main module out")
 	}
 }
+
+// A test that is skipped says so in test/skips.txt, with the reason; nothing else may skip.
+func TestSkipsAreListed(t *testing.T) {
+	listed := map[string]bool{}
+	text, err := os.ReadFile(filepath.Join(root, "test/skips.txt"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(string(text)) {
+		if path, reason, ok := strings.Cut(strings.TrimSpace(line), ": "); ok && reason != "" && !strings.HasPrefix(line, "#") {
+			listed[path] = false
+		}
+	}
+	skip := regexp.MustCompile(`\b(t|b|f|tb)\.Skip(f|Now)?\(`)
+	walk(t, func(path string) {
+		if !strings.HasSuffix(path, ".go") {
+			return
+		}
+		text, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		name, err := filepath.Rel(root, path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if name == "test/repository/repository_test.go" || !skip.Match(text) {
+			return
+		}
+		if _, ok := listed[name]; !ok {
+			t.Errorf("%s skips; list it in test/skips.txt with the reason", name)
+		}
+		listed[name] = true
+	})
+	for path, used := range listed {
+		if !used {
+			t.Errorf("test/skips.txt lists %s, which skips nothing", path)
+		}
+	}
+}

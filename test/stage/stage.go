@@ -130,3 +130,6 @@ func (s *Stage) Close(ctx context.Context) error {
 	}
 	return errors.Join(errs...)
 }
+
+// DriverRoot is where the driver's files are on the node.
+func (s *Stage) DriverRoot() string { return s.paths.Root }

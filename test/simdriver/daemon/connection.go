@@ -91,7 +91,7 @@ func (d *Daemon) join(who peer) *client {
 func (d *Daemon) leave(cl *client) {
 	d.mu.Lock()
 	cl.connections--
-	last := false
+	last := cl.connections == 0
 	if last {
 		delete(d.clients, cl.pid)
 	}

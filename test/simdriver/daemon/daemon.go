@@ -170,6 +170,9 @@ func (d *Daemon) Close() error {
 	for c := range d.connections {
 		c.Close()
 	}
+	for _, cl := range d.clients {
+		d.node.Machine.CloseClient(cl.name())
+	}
 	d.mu.Unlock()
 	return errors.Join(append(errs, d.Wait())...)
 }

@@ -28,6 +28,7 @@ var roles = map[string]func(root string) error{
 	"nobody":   nobody,
 	"visitors": printVisitors,
 	"cdi":      printCDI,
+	"raw":      printRaw,
 }
 
 // nobodyID is a user without any right.

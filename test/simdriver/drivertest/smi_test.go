@@ -10,10 +10,14 @@ import (
 	"gpuslice/pkg/devices"
 )
 
+func (n node) smiCommand(args ...string) *exec.Cmd {
+	return exec.CommandContext(n.t.Context(), n.paths.SMI(), args...)
+}
+
 // smi runs the rendered nvidia-smi and returns its output and exit status.
 func (n node) smi(args ...string) (string, int) {
 	n.t.Helper()
-	cmd := exec.CommandContext(n.t.Context(), n.paths.SMI(), args...)
+	cmd := n.smiCommand(args...)
 	out, err := cmd.Output()
 	if cmd.ProcessState == nil {
 		n.t.Fatal(err)

@@ -1,0 +1,17 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The GPUSlice Authors
+
+package command
+
+// GPUPlugin is the agent with both front ends, and the admin's questions about a node.
+func GPUPlugin() Binary {
+	return Binary{
+		Name: "gpu-plugin", APIs: "device-plugin,dra",
+		Commands: []Command{RunCommand(), InventoryCommand(), PlanCommand(), ValidateCommand(), VersionCommand()},
+	}
+}
+
+// DRADriver is the same agent with the DRA front end only.
+func DRADriver() Binary {
+	return Binary{Name: "dra-driver", APIs: "dra", Commands: []Command{RunCommand(), SlicesCommand(), VersionCommand()}}
+}
