@@ -41,7 +41,7 @@ type Store interface {
 	SaveConfig(text []byte) error
 	Config() ([]byte, error)
 	SaveLabels(labels map[string]string) error
-	Labels() (map[string]string, error)
+	Labels() (labels map[string]string, known bool, err error)
 }
 
 // Options of an agent.
@@ -109,9 +109,11 @@ func New(hw Hardware, k Kubelet, s Store, opts Options) (*Agent, error) {
 		a.input.problems = append(a.input.problems, Problem{Reason: ReasonStateUnreadable, Message: b.Error()})
 	}
 	a.input.hasConfig, a.input.hasLabels = !opts.AwaitConfig, !opts.AwaitLabels
-	if labels, err := s.Labels(); err != nil {
+	labels, known, err := s.Labels()
+	if err != nil {
 		return nil, err
-	} else if labels != nil {
+	}
+	if known {
 		a.input.labels, a.input.hasLabels = labels, true
 	}
 	return a, a.loadLastConfig()

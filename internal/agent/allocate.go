@@ -87,14 +87,24 @@ func (a *Agent) Allocate(resource string, containers [][]string) ([][]Device, er
 		}
 		all[i] = found
 	}
-	now := time.Now()
 	for _, ids := range containers {
 		for _, id := range ids {
-			a.allocated = append(a.allocated, answer{resource: resource, id: id, at: now})
+			a.remember(answer{resource: resource, id: id, at: time.Now()})
 		}
 	}
 	a.answers++
 	return all, nil
+}
+
+// remember keeps one answer per id: the last one says from when the kubelet's record counts.
+func (a *Agent) remember(given answer) {
+	for i, known := range a.allocated {
+		if known.resource == given.resource && known.id == given.id {
+			a.allocated[i] = given
+			return
+		}
+	}
+	a.allocated = append(a.allocated, given)
 }
 
 // Prefer chooses among the ids that the kubelet offers for one container. It never fails a legal request.

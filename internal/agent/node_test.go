@@ -53,14 +53,14 @@ func (k *fakeKubelet) set(err error, allocations ...kubelet.Allocation) {
 // node is a simulated node with an agent on it.
 type node struct {
 	*agent.Agent
-	t       *testing.T
+	t       testing.TB
 	machine *sim.Machine
 	kubelet *fakeKubelet
 	dir     string
 	apis    []agent.API
 }
 
-func newNode(t *testing.T, spec string) *node {
+func newNode(t testing.TB, spec string) *node {
 	t.Helper()
 	machine, err := sim.Parse(spec)
 	if err != nil {

@@ -70,13 +70,15 @@ type View struct {
 	ConfigHash string
 }
 
-// Device finds a device by its DRA name.
-func (v *View) Device(name string) (Device, bool) {
-	i := slices.IndexFunc(v.Devices, func(d Device) bool { return d.Name == name })
-	if i < 0 {
-		return Device{}, false
+// Device finds a device by its DRA name. After minor numbers have shifted, a GPU that is lost and one that works may have one
+// name: then the one that works is meant.
+func (v *View) Device(name string) (found Device, ok bool) {
+	for _, d := range v.Devices {
+		if d.Name == name && (!ok || found.Fault != "") {
+			found, ok = d, true
+		}
 	}
-	return v.Devices[i], true
+	return found, ok
 }
 
 // Resources lists the resource names, in order.

@@ -125,6 +125,9 @@ func (p *process) own(ctx context.Context) error {
 		return err
 	}
 	defer func() { _ = lock.Release() }() // the process ends here; the kernel would release it anyway
+	if err := store.Clean(); err != nil {
+		return err
+	}
 	hw, err := f.hardware()
 	if err != nil {
 		return err
@@ -236,7 +239,7 @@ func (p *process) frontEnds(ctx context.Context, group *errgroup.Group, a *agent
 	}
 	if slices.Contains(f.APIs, agent.DRA) && client != nil {
 		driver := dra.New(a, writer, dra.Options{
-			NodeName: f.NodeName, KubeletDir: f.KubeletDir, Client: client, Roots: dra.SysfsRoots(f.SysRoot),
+			NodeName: f.NodeName, KubeletDir: f.KubeletDir, Client: client, Roots: f.pcieRoots(),
 		})
 		p.registered = append(p.registered, driver.Ready)
 		group.Go(func() error { return driver.Run(ctx) })

@@ -31,16 +31,19 @@ func TestParameters(t *testing.T) {
 		{"null is as good as nothing", head + `"GpuConfig","sharing":null}`, setting{kind: "GpuConfig"}, ""},
 		{
 			"the driver's own time slice", head + `"GpuConfig","sharing":{"strategy":"TimeSlicing","timeSlicingConfig":{"interval":"Default"}}}`,
-			setting{"GpuConfig", "TimeSlicing", "Default"}, "",
+			setting{"GpuConfig", "TimeSlicing", "Default"},
+			"",
 		},
 		{"no interval is the default one", head + `"GpuConfig","sharing":{"strategy":"TimeSlicing"}}`, setting{"GpuConfig", "TimeSlicing", ""}, ""},
 		{
 			"an empty timeSlicingConfig, which crashed another driver", head + `"GpuConfig","sharing":{"strategy":"TimeSlicing","timeSlicingConfig":{}}}`,
-			setting{"GpuConfig", "TimeSlicing", "Default"}, "",
+			setting{"GpuConfig", "TimeSlicing", "Default"},
+			"",
 		},
 		{
 			"another interval is valid", head + `"GpuConfig","sharing":{"strategy":"TimeSlicing","timeSlicingConfig":{"interval":"Long"}}}`,
-			setting{"GpuConfig", "TimeSlicing", "Long"}, "",
+			setting{"GpuConfig", "TimeSlicing", "Long"},
+			"",
 		},
 		{"MPS is valid", head + `"GpuConfig","sharing":{"strategy":"MPS","mpsConfig":{"defaultActiveThreadPercentage":50,"defaultPinnedDeviceMemoryLimit":"10Gi","defaultPerDevicePinnedMemoryLimit":{"0":"5Gi"},"multiUser":true}}}`, setting{"GpuConfig", "MPS", ""}, ""},
 		{"time slicing of an instance has no effect", head + `"MigDeviceConfig","sharing":{"strategy":"TimeSlicing"}}`, setting{"MigDeviceConfig", "TimeSlicing", ""}, ""},

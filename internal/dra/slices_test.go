@@ -151,10 +151,19 @@ func TestNumbersOfNVMLHaveTheirNames(t *testing.T) {
 		number    int
 		want      string
 	}{
-		{"brand", 0, "Unknown"}, {"brand", 2, "Tesla"}, {"brand", 5, "GeForce"}, {"brand", 12, "QuadroRTX"},
-		{"brand", 16, "TitanRTX"}, {"brand", 99, "Unknown"}, {"brand", -1, "Unknown"},
-		{"architecture", 6, "Turing"}, {"architecture", 7, "Ampere"}, {"architecture", 8, "Ada Lovelace"},
-		{"architecture", 10, "Blackwell"}, {"architecture", 13, "Rubin"}, {"architecture", 0xffffffff, "Unknown"},
+		{"brand", 0, "Unknown"},
+		{"brand", 2, "Tesla"},
+		{"brand", 5, "GeForce"},
+		{"brand", 12, "QuadroRTX"},
+		{"brand", 16, "TitanRTX"},
+		{"brand", 99, "Unknown"},
+		{"brand", -1, "Unknown"},
+		{"architecture", 6, "Turing"},
+		{"architecture", 7, "Ampere"},
+		{"architecture", 8, "Ada Lovelace"},
+		{"architecture", 10, "Blackwell"},
+		{"architecture", 13, "Rubin"},
+		{"architecture", 0xffffffff, "Unknown"},
 	} {
 		g := h100()
 		if c.attribute == "brand" {

@@ -15,8 +15,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	podsv1alpha1 "k8s.io/kubelet/pkg/apis/pods/v1alpha1"
 	podresourcesv1 "k8s.io/kubelet/pkg/apis/podresources/v1"
+	podsv1alpha1 "k8s.io/kubelet/pkg/apis/pods/v1alpha1"
 )
 
 // A checkpoint as kubelet 1.37 writes it, typed from its format: ids grouped by NUMA node, -1 for none.

@@ -39,9 +39,11 @@ func ConfigMap(ctx context.Context, client kubernetes.Interface, namespace, name
 			feed.text(ctx, source+" "+Key, []byte(m.Data[Key]))
 		}
 	}
-	return follow(ctx, name, &corev1.ConfigMap{},
-		func(o metav1.ListOptions) (runtime.Object, error) { return api.List(ctx, o) },
-		func(o metav1.ListOptions) (watch.Interface, error) { return api.Watch(ctx, o) }, take)
+	return follow(ctx, name, &corev1.ConfigMap{}, lister{
+		client: client,
+		list:   func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) { return api.List(ctx, o) },
+		watch:  api.Watch,
+	}, take)
 }
 
 func hasKey(m *corev1.ConfigMap) bool {
@@ -52,32 +54,50 @@ func hasKey(m *corev1.ConfigMap) bool {
 // NodeLabels brings the labels of one node until ctx ends.
 func NodeLabels(ctx context.Context, client kubernetes.Interface, name string, sink Sink) error {
 	api := client.CoreV1().Nodes()
-	return follow(ctx, name, &corev1.Node{},
-		func(o metav1.ListOptions) (runtime.Object, error) { return api.List(ctx, o) },
-		func(o metav1.ListOptions) (watch.Interface, error) { return api.Watch(ctx, o) },
-		func(n *corev1.Node) {
-			if n == nil {
-				return // a Node that is not there yet has no labels to choose by
-			}
-			if err := sink.SetLabels(n.Labels); err != nil {
-				klog.FromContext(ctx).Error(err, "Labels not taken")
-			}
-		})
+	return follow(ctx, name, &corev1.Node{}, lister{
+		client: client,
+		list:   func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) { return api.List(ctx, o) },
+		watch:  api.Watch,
+	}, func(n *corev1.Node) {
+		if n == nil {
+			return // a Node that is not there yet has no labels to choose by
+		}
+		if err := sink.SetLabels(n.Labels); err != nil {
+			klog.FromContext(ctx).Error(err, "Labels not taken")
+		}
+	})
+}
+
+// lister is how the objects of a kind are read.
+type lister struct {
+	client kubernetes.Interface // says whether its server can stream lists
+	list   func(context.Context, metav1.ListOptions) (runtime.Object, error)
+	watch  func(context.Context, metav1.ListOptions) (watch.Interface, error)
+}
+
+// named restricts a lister to the object of one name, so that the agent sees nothing else.
+func (l lister) named(name string) cache.ListerWatcher {
+	selector := fields.OneTermEqualSelector("metadata.name", name).String()
+	return cache.ToListWatcherWithWatchListSemantics(&cache.ListWatch{
+		ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
+			o.FieldSelector = selector
+			return l.list(ctx, o)
+		},
+		WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
+			o.FieldSelector = selector
+			return l.watch(ctx, o)
+		},
+	}, l.client)
 }
 
 // follow gives take the object of a name as it is now, and nil when there is none.
 func follow[T any, P interface {
 	*T
 	runtime.Object
-	GetName() string
-}](ctx context.Context, name string, kind P, list func(metav1.ListOptions) (runtime.Object, error), watch func(metav1.ListOptions) (watch.Interface, error), take func(P)) error {
-	byName := fields.OneTermEqualSelector("metadata.name", name).String()
+}](ctx context.Context, name string, kind P, from lister, take func(P)) error {
 	store, controller := cache.NewInformerWithOptions(cache.InformerOptions{
-		ObjectType: kind,
-		ListerWatcher: &cache.ListWatch{
-			ListFunc:  func(o metav1.ListOptions) (runtime.Object, error) { o.FieldSelector = byName; return list(o) },
-			WatchFunc: func(o metav1.ListOptions) (watchInterface, error) { o.FieldSelector = byName; return watch(o) },
-		},
+		ObjectType:    kind,
+		ListerWatcher: from.named(name),
 		Handler: cache.ResourceEventHandlerFuncs{
 			AddFunc:    func(o any) { give(o, take) },
 			UpdateFunc: func(_, o any) { give(o, take) },
@@ -95,8 +115,6 @@ func follow[T any, P interface {
 	<-ended
 	return nil
 }
-
-type watchInterface = watch.Interface
 
 func give[P any](o any, take func(P)) {
 	if p, ok := o.(P); ok {

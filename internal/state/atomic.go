@@ -14,7 +14,7 @@ import (
 // a later start would read.
 func WriteFile(path string, content []byte, mode os.FileMode) (err error) {
 	dir := filepath.Dir(path)
-	tmp, err := os.CreateTemp(dir, "."+filepath.Base(path)+".tmp-*")
+	tmp, err := os.CreateTemp(dir, temporary(filepath.Base(path), "*"))
 	if err != nil {
 		return fmt.Errorf("write %s: %w", path, err)
 	}
@@ -33,6 +33,9 @@ func WriteFile(path string, content []byte, mode os.FileMode) (err error) {
 	}
 	return syncDir(dir)
 }
+
+// temporary names a file that is being written.
+func temporary(name, unique string) string { return "." + name + ".tmp-" + unique }
 
 // Remove deletes a file durably; one that is gone already is success.
 func Remove(path string) error {

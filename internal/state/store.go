@@ -61,6 +61,19 @@ func Open(dir, bootID string) (*Store, error) {
 	return &Store{dir: dir, bootID: bootID}, nil
 }
 
+// Clean removes what a crash left of a write. It is for the holder of the agent lock, before anything is written.
+func (s *Store) Clean() error {
+	left, err := filepath.Glob(filepath.Join(s.dir, temporary("*", "*")))
+	if err != nil {
+		return fmt.Errorf("clean state directory: %w", err)
+	}
+	errs := []error{}
+	for _, path := range left {
+		errs = append(errs, Remove(path))
+	}
+	return errors.Join(errs...)
+}
+
 func (s *Store) claimPath(uid string) (string, error) {
 	if uid == "" || strings.ContainsAny(uid, "/\x00") || strings.HasPrefix(uid, ".") {
 		return "", fmt.Errorf("claim UID %q cannot be a file name", uid)
@@ -178,21 +191,18 @@ func (s *Store) SaveLabels(labels map[string]string) error {
 	return WriteFile(filepath.Join(s.dir, labelsName), append(text, '\n'), 0o600)
 }
 
-// Labels returns the labels that were kept last; nil when there never were any, or when they are not readable any more:
-// then the node is asked again.
-func (s *Store) Labels() (map[string]string, error) {
+// Labels returns the labels that were kept last; known is false when there never were any, or when they are not readable
+// any more: then the node is asked again.
+func (s *Store) Labels() (labels map[string]string, known bool, err error) {
 	text, err := os.ReadFile(filepath.Join(s.dir, labelsName))
 	if errors.Is(err, os.ErrNotExist) {
-		return nil, nil
+		return nil, false, nil
 	}
 	if err != nil {
-		return nil, fmt.Errorf("read labels: %w", err)
+		return nil, false, fmt.Errorf("read labels: %w", err)
 	}
-	var labels map[string]string
-	if json.Unmarshal(text, &labels) != nil {
-		return nil, nil
-	}
-	return labels, nil
+	known = json.Unmarshal(text, &labels) == nil
+	return labels, known, nil
 }
 
 // Peek reads the intents of another process's state directory and changes nothing there.

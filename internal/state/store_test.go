@@ -97,7 +97,7 @@ func TestConfigAndLabelsAreKept(t *testing.T) {
 	if text, err := s.Config(); text != nil || err != nil {
 		t.Errorf("no config yet: %q, %v", text, err)
 	}
-	if labels, err := s.Labels(); labels != nil || err != nil {
+	if labels, known, err := s.Labels(); known || err != nil {
 		t.Errorf("no labels yet: %v, %v", labels, err)
 	}
 	if err := errors.Join(s.SaveConfig([]byte("a")), s.SaveConfig([]byte("b")), s.SaveLabels(map[string]string{"k": "v"})); err != nil {
@@ -105,8 +105,8 @@ func TestConfigAndLabelsAreKept(t *testing.T) {
 	}
 	s = store(t, dir, "another boot")
 	text, err := s.Config()
-	labels, labelsErr := s.Labels()
-	if string(text) != "b" || labels["k"] != "v" || errors.Join(err, labelsErr) != nil {
+	labels, known, labelsErr := s.Labels()
+	if string(text) != "b" || !known || labels["k"] != "v" || errors.Join(err, labelsErr) != nil {
 		t.Errorf("%q %v %v %v", text, labels, err, labelsErr)
 	}
 }

@@ -68,7 +68,7 @@ func (b *bounds) abandon(key, operation string, done <-chan error) {
 	b.count++
 	b.mu.Unlock()
 	go func() {
-		<-done
+		_ = <-done // nobody waits for the answer any more
 		b.mu.Lock()
 		delete(b.hanging, key)
 		b.count--

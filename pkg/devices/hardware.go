@@ -61,6 +61,7 @@ func (h *Hardware) Snapshot(ctx context.Context) (Node, error) {
 	}
 	var node Node
 	ids := []string{}
+	silent := 0
 	err := h.bounds.do(ctx, "", "read the driver's list of GPUs", func() (err error) {
 		if node.DriverVersion, err = optional(h.driver.DriverVersion()); err != nil {
 			return fmt.Errorf("read driver version: %w", err)
@@ -68,14 +69,14 @@ func (h *Hardware) Snapshot(ctx context.Context) (Node, error) {
 		if node.CUDAVersion, err = optional(h.driver.CUDADriverVersion()); err != nil {
 			return fmt.Errorf("read CUDA version: %w", err)
 		}
-		ids, err = h.list()
+		ids, silent, err = h.list()
 		return err
 	})
 	if err != nil {
 		h.reopenIfClosed(err)
 		return Node{}, err
 	}
-	node.GPUs = h.readAll(ctx, ids)
+	node.GPUs = h.readAll(ctx, ids, silent)
 	return node, nil
 }
 
@@ -113,28 +114,32 @@ func (h *Hardware) Close(ctx context.Context) error {
 // Exhausted says that so many calls hang that a new process is the better remedy (P11).
 func (h *Hardware) Exhausted() bool { return h.bounds.exhausted() }
 
-// list returns the PCI addresses that the driver enumerates. An index that does not answer is a GPU whose address is
-// known from before, or not at all.
-func (h *Hardware) list() ([]string, error) {
+// list returns the PCI addresses that the driver enumerates, and how many GPUs it counts that do not say theirs: such a
+// one is known from before, or not at all.
+func (h *Hardware) list() (ids []string, silent int, err error) {
 	n, err := h.driver.GPUCount()
 	if err != nil {
-		return nil, fmt.Errorf("count GPUs: %w", err)
+		return nil, 0, fmt.Errorf("count GPUs: %w", err)
 	}
-	ids := []string{}
 	for i := range n {
 		gpu, err := h.driver.GPUByIndex(i)
 		if err != nil {
+			silent++
 			continue
 		}
-		if id, err := h.driver.BusID(gpu); err == nil {
-			ids = append(ids, shortBusID(id))
+		id, err := h.driver.BusID(gpu)
+		if err != nil {
+			silent++
+			continue
 		}
+		ids = append(ids, shortBusID(id))
 	}
-	return ids, nil
+	return ids, silent, nil
 }
 
-// readAll reads every GPU at once, so that one that hangs does not delay the others.
-func (h *Hardware) readAll(ctx context.Context, listed []string) []GPU {
+// readAll reads every GPU at once, so that one that hangs does not delay the others. A known GPU that is not listed is gone
+// only when every GPU that the driver counts has said its address.
+func (h *Hardware) readAll(ctx context.Context, listed []string, silent int) []GPU {
 	ids := slices.Concat(listed, slices.Collect(maps.Keys(h.known)))
 	slices.Sort(ids)
 	ids = slices.Compact(ids)
@@ -148,7 +153,7 @@ func (h *Hardware) readAll(ctx context.Context, listed []string) []GPU {
 	for i, id := range ids {
 		if gpus[i].Fault == nil {
 			h.known[id] = gpus[i]
-		} else if h.reopenIfClosed(gpus[i].Fault); !slices.Contains(listed, id) {
+		} else if h.reopenIfClosed(gpus[i].Fault); silent == 0 && !slices.Contains(listed, id) {
 			gpus[i].Fault = fmt.Errorf("%w: %w", ErrGone, gpus[i].Fault)
 		}
 	}
@@ -168,11 +173,12 @@ func (h *Hardware) read(ctx context.Context, pci string, known GPU, isKnown bool
 	if err == nil {
 		return <-fresh
 	}
+	last := known // a copy: an abandoned call may still read known
 	if !isKnown {
-		known = GPU{PCI: pci, Minor: -1, Index: -1, NUMA: -1, Model: "unknown"}
+		last = GPU{PCI: pci, Minor: -1, Index: -1, NUMA: -1, Model: "unknown"}
 	}
-	known.Fault = err
-	return known
+	last.Fault = err
+	return last
 }
 
 func (h *Hardware) readGPU(pci string, known GPU) (GPU, error) {

@@ -75,7 +75,11 @@ func TestLostGPUIsOneFault(t *testing.T) {
 	if err := m.Lose(1); err != nil {
 		t.Fatal(err)
 	}
-	after := snapshot(t, hw)
+	snapshot(t, hw)
+	after := snapshot(t, hw) // it stays known, however often one looks
+	if len(after.GPUs) != 3 || errors.Is(after.GPUs[1].Fault, devices.ErrGone) {
+		t.Fatalf("a lost GPU is not gone: %s", lines(after))
+	}
 	for i, g := range after.GPUs {
 		if (g.Fault != nil) != (i == 1) || g.UUID != before.GPUs[i].UUID {
 			t.Errorf("%s", g)
@@ -83,6 +87,27 @@ func TestLostGPUIsOneFault(t *testing.T) {
 	}
 	if !errors.Is(after.GPUs[1].Fault, devices.ErrLost) {
 		t.Errorf("fault is %v", after.GPUs[1].Fault)
+	}
+}
+
+// A GPU that was pulled out is gone, which is more than lost.
+func TestRemovedGPUIsGone(t *testing.T) {
+	m := machine(t, "3xl40s")
+	hw := open(m)
+	snapshot(t, hw)
+	if err := m.RemoveGPU(1); err != nil {
+		t.Fatal(err)
+	}
+	if err := hw.Close(t.Context()); err != nil { // a session goes on counting what it found at its start
+		t.Fatal(err)
+	}
+	after := snapshot(t, hw)
+	if len(after.GPUs) != 3 || !errors.Is(after.GPUs[1].Fault, devices.ErrGone) {
+		t.Fatalf("%s", lines(after))
+	}
+	hw.Forget(after.GPUs[1].PCI)
+	if n := snapshot(t, hw); len(n.GPUs) != 2 {
+		t.Errorf("forgotten and still there: %s", lines(n))
 	}
 }
 

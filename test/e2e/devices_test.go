@@ -124,7 +124,8 @@ func (s *scene) allowedByRunc(pod string) []string {
 		allowed := slices.ContainsFunc(spec.Linux.Resources.Devices, func(r struct {
 			Allow        bool
 			Major, Minor *int64
-		}) bool {
+		},
+		) bool {
 			return r.Allow && r.Major != nil && r.Minor != nil && *r.Major == d.Major && *r.Minor == d.Minor
 		})
 		if !allowed {

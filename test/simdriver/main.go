@@ -10,6 +10,10 @@
 //	simdriver ctl    --root DIR CONTROL WORDS...              make things happen; "ctl help" lists them
 //
 // Without --artifacts everything is compiled anew, which needs gcc, go, and this module as the working directory.
+//
+// A program under test gets --driver-root=DIR --dev-root=DIR --proc-root=DIR/proc --sys-root=DIR/sys. On a node with pods the
+// driver root is best a folder such as /run/nvidia/driver with --dev-root=/, and the daemon must run in the PID namespace that
+// the kubelet calls the host's. /proc and /sys of the running kernel cannot be rendered into.
 package main
 
 import (

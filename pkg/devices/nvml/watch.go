@@ -26,6 +26,7 @@ func instanceID(id uint32) int {
 func (s *session) Processes(h devices.GPUHandle, kind devices.ProcessKind) ([]devices.Process, error) {
 	symbol, call := "nvmlDeviceGetComputeRunningProcesses", nvml.Device.GetComputeRunningProcesses
 	switch kind {
+	case devices.ComputeProcess:
 	case devices.GraphicsProcess:
 		symbol, call = "nvmlDeviceGetGraphicsRunningProcesses", nvml.Device.GetGraphicsRunningProcesses
 	case devices.MPSProcess:

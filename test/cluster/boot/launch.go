@@ -20,8 +20,9 @@ import (
 )
 
 const (
-	// StageInit and StageNode are the first arguments with which Launch calls the program again.
+	// StageInit is the first of the two arguments with which Launch calls the program again.
 	StageInit = "inside-init"
+	// StageNode is the second of the two.
 	StageNode = "inside-node"
 
 	// StatusBroken is the exit status of the inside when the cluster failed and not the command in it.

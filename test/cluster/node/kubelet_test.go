@@ -29,11 +29,13 @@ func TestReadySince(t *testing.T) {
 		},
 		{
 			"not ready", "the kubelet's reason is the answer",
-			[]corev1.NodeCondition{condition(corev1.NodeReady, corev1.ConditionFalse, start)}, "the node is not ready: R: m",
+			[]corev1.NodeCondition{condition(corev1.NodeReady, corev1.ConditionFalse, start)},
+			"the node is not ready: R: m",
 		},
 		{
 			"other condition", "pressure says nothing about readiness",
-			[]corev1.NodeCondition{condition(corev1.NodeDiskPressure, corev1.ConditionTrue, start)}, "the node has no Ready condition",
+			[]corev1.NodeCondition{condition(corev1.NodeDiskPressure, corev1.ConditionTrue, start)},
+			"the node has no Ready condition",
 		},
 	}
 	for _, tt := range tests {

@@ -23,11 +23,7 @@ var ciCalls = map[string]handler{
 
 // askCIProfile reads GPU instance, profile and engine profile, of which there is one.
 func (r *request) askCIProfile() (abi.CIProfile, error) {
-	d, err := r.session()
-	if err != nil {
-		return abi.CIProfile{}, err
-	}
-	gi, _, _, err := r.gi()
+	d, gi, _, _, err := r.onGI()
 	if err != nil {
 		return abi.CIProfile{}, err
 	}
@@ -67,11 +63,7 @@ func ciProfileVersioned(r *request) error {
 }
 
 func listCIs(r *request) error {
-	d, err := r.session()
-	if err != nil {
-		return err
-	}
-	gi, h, at, err := r.gi()
+	d, gi, h, at, err := r.onGI()
 	if err != nil {
 		return err
 	}
@@ -95,11 +87,7 @@ func (r *request) rememberCI(ci devices.CIHandle, parent uint64, gi place) uint6
 
 // ciByID searches, because the machine finds instances by profile only.
 func ciByID(r *request) error {
-	d, err := r.session()
-	if err != nil {
-		return err
-	}
-	gi, h, at, err := r.gi()
+	d, gi, h, at, err := r.onGI()
 	if err != nil {
 		return err
 	}
@@ -128,11 +116,7 @@ func ciByID(r *request) error {
 }
 
 func createCI(r *request) error {
-	d, err := r.session()
-	if err != nil {
-		return err
-	}
-	gi, h, at, err := r.gi()
+	d, gi, h, at, err := r.onGI()
 	if err != nil {
 		return err
 	}
@@ -145,11 +129,7 @@ func createCI(r *request) error {
 }
 
 func destroyCI(r *request) error {
-	d, err := r.session()
-	if err != nil {
-		return err
-	}
-	ci, _, err := r.ci()
+	d, ci, _, err := r.onCI()
 	if err != nil {
 		return err
 	}
@@ -159,11 +139,7 @@ func destroyCI(r *request) error {
 // ciInfo tells the MIG device as the device of the instance: nvml.h says that it is the parent, while programs read the UUID
 // of the instance there. It is opened, and so held, only if somebody uses it.
 func ciInfo(r *request) error {
-	d, err := r.session()
-	if err != nil {
-		return err
-	}
-	ci, at, err := r.ci()
+	d, ci, at, err := r.onCI()
 	if err != nil {
 		return err
 	}

@@ -50,11 +50,7 @@ func freeSet(r *request) error {
 }
 
 func eventTypes(r *request) error {
-	d, err := r.session()
-	if err != nil {
-		return err
-	}
-	h, _, err := r.device()
+	d, h, _, err := r.onDevice()
 	if err != nil {
 		return err
 	}
@@ -64,10 +60,7 @@ func eventTypes(r *request) error {
 }
 
 func registerEvents(r *request) error {
-	if _, err := r.session(); err != nil {
-		return err
-	}
-	h, _, err := r.device()
+	_, h, _, err := r.onDevice()
 	if err != nil {
 		return err
 	}

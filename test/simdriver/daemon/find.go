@@ -170,11 +170,7 @@ func capNode(g sim.GPU, gi, ci int) string {
 
 // indexOf is the index among what the process sees.
 func indexOf(r *request) error {
-	d, err := r.session()
-	if err != nil {
-		return err
-	}
-	h, at, err := r.device()
+	d, h, at, err := r.onDevice()
 	if err != nil {
 		return err
 	}
@@ -197,11 +193,7 @@ func indexOf(r *request) error {
 }
 
 func migByIndex(r *request) error {
-	d, err := r.session()
-	if err != nil {
-		return err
-	}
-	gpu, at, err := r.device()
+	d, gpu, at, err := r.onDevice()
 	if err != nil {
 		return err
 	}

@@ -22,11 +22,7 @@ var giCalls = map[string]handler{
 
 // askGIProfile reads device and profile.
 func (r *request) askGIProfile() (devices.GIProfile, error) {
-	d, err := r.session()
-	if err != nil {
-		return devices.GIProfile{}, err
-	}
-	h, _, err := r.device()
+	d, h, _, err := r.onDevice()
 	if err != nil {
 		return devices.GIProfile{}, err
 	}
@@ -76,11 +72,7 @@ func giProfileVersioned(r *request) error {
 }
 
 func giPlacements(r *request) error {
-	d, err := r.session()
-	if err != nil {
-		return err
-	}
-	h, _, err := r.device()
+	d, h, _, err := r.onDevice()
 	if err != nil {
 		return err
 	}
@@ -102,11 +94,7 @@ func placementOf(p devices.Placement) abi.Placement {
 }
 
 func listGIs(r *request) error {
-	d, err := r.session()
-	if err != nil {
-		return err
-	}
-	h, at, err := r.device()
+	d, h, at, err := r.onDevice()
 	if err != nil {
 		return err
 	}
@@ -133,11 +121,7 @@ func (r *request) rememberGI(gi devices.GIHandle, parent devices.GPUHandle, numb
 
 // giByID searches, because the machine finds instances by profile only.
 func giByID(r *request) error {
-	d, err := r.session()
-	if err != nil {
-		return err
-	}
-	h, at, err := r.device()
+	d, h, at, err := r.onDevice()
 	if err != nil {
 		return err
 	}
@@ -162,11 +146,7 @@ func giByID(r *request) error {
 }
 
 func createGI(r *request) error {
-	d, err := r.session()
-	if err != nil {
-		return err
-	}
-	h, at, err := r.device()
+	d, h, at, err := r.onDevice()
 	if err != nil {
 		return err
 	}
@@ -181,11 +161,7 @@ func createGI(r *request) error {
 }
 
 func destroyGI(r *request) error {
-	d, err := r.session()
-	if err != nil {
-		return err
-	}
-	gi, _, _, err := r.gi()
+	d, gi, _, _, err := r.onGI()
 	if err != nil {
 		return err
 	}
@@ -193,11 +169,7 @@ func destroyGI(r *request) error {
 }
 
 func giInfo(r *request) error {
-	d, err := r.session()
-	if err != nil {
-		return err
-	}
-	gi, h, at, err := r.gi()
+	d, gi, h, at, err := r.onGI()
 	if err != nil {
 		return err
 	}

@@ -40,7 +40,17 @@ func placeOfHandle(n uint64) place {
 	return place{number: int(n >> 32), mig: true, gi: int(n >> 16 & 0xFFFF), ci: int(n & 0xFFFF)}
 }
 
-// device reads the handle of a GPU or of a MIG device.
+// onDevice is the session, and the GPU or MIG device whose handle comes next.
+func (r *request) onDevice() (devices.Driver, devices.GPUHandle, place, error) {
+	d, err := r.session()
+	if err != nil {
+		return nil, 0, place{}, err
+	}
+	h, at, err := r.device()
+	return d, h, at, err
+}
+
+// device reads a handle of either kind.
 func (r *request) device() (devices.GPUHandle, place, error) {
 	h := r.in.Uint64()
 	if n, err := numberOf(placeHandle, h); err == nil {
@@ -52,16 +62,24 @@ func (r *request) device() (devices.GPUHandle, place, error) {
 	return devices.GPUHandle(n), r.whereIs(h), err
 }
 
-func (r *request) gi() (devices.GIHandle, uint64, place, error) {
-	h := r.in.Uint64()
+// onGI is the session, and the GPU instance whose handle comes next.
+func (r *request) onGI() (d devices.Driver, gi devices.GIHandle, h uint64, at place, err error) {
+	if d, err = r.session(); err != nil {
+		return nil, 0, 0, place{}, err
+	}
+	h = r.in.Uint64()
 	n, err := numberOf(giHandle, h)
-	return devices.GIHandle(n), h, r.whereIs(h), err
+	return d, devices.GIHandle(n), h, r.whereIs(h), err
 }
 
-func (r *request) ci() (devices.CIHandle, place, error) {
+// onCI is the session, and the compute instance whose handle comes next.
+func (r *request) onCI() (d devices.Driver, ci devices.CIHandle, at place, err error) {
+	if d, err = r.session(); err != nil {
+		return nil, 0, place{}, err
+	}
 	h := r.in.Uint64()
 	n, err := numberOf(ciHandle, h)
-	return devices.CIHandle(n), r.whereIs(h), err
+	return d, devices.CIHandle(n), r.whereIs(h), err
 }
 
 // openGPU opens the GPU of a place again.

@@ -27,11 +27,7 @@ var identityCalls = map[string]handler{
 // number answers a property that is a number.
 func number(get func(devices.Driver, devices.GPUHandle) (int, error)) handler {
 	return func(r *request) error {
-		d, err := r.session()
-		if err != nil {
-			return err
-		}
-		h, _, err := r.device()
+		d, h, _, err := r.onDevice()
 		if err != nil {
 			return err
 		}
@@ -44,11 +40,7 @@ func number(get func(devices.Driver, devices.GPUHandle) (int, error)) handler {
 // name answers a property that is a string.
 func name(get func(devices.Driver, devices.GPUHandle) (string, error)) handler {
 	return func(r *request) error {
-		d, err := r.session()
-		if err != nil {
-			return err
-		}
-		h, _, err := r.device()
+		d, h, _, err := r.onDevice()
 		if err != nil {
 			return err
 		}
@@ -61,11 +53,7 @@ func name(get func(devices.Driver, devices.GPUHandle) (string, error)) handler {
 }
 
 func computeCapability(r *request) error {
-	d, err := r.session()
-	if err != nil {
-		return err
-	}
-	h, _, err := r.device()
+	d, h, _, err := r.onDevice()
 	if err != nil {
 		return err
 	}
@@ -77,11 +65,7 @@ func computeCapability(r *request) error {
 
 // pciInfo has the bus id in two widths.
 func pciInfo(r *request) error {
-	d, err := r.session()
-	if err != nil {
-		return err
-	}
-	h, at, err := r.device()
+	d, h, at, err := r.onDevice()
 	if err != nil {
 		return err
 	}
@@ -105,11 +89,7 @@ func pciInfo(r *request) error {
 
 // memory is the total, and what the processes take that were started on the machine.
 func (r *request) memory() (total, used uint64, err error) {
-	d, err := r.session()
-	if err != nil {
-		return 0, 0, err
-	}
-	h, at, err := r.device()
+	d, h, at, err := r.onDevice()
 	if err != nil {
 		return 0, 0, err
 	}

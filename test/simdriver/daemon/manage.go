@@ -19,10 +19,7 @@ var managementCalls = map[string]handler{
 }
 
 func persistence(r *request) error {
-	if _, err := r.session(); err != nil {
-		return err
-	}
-	_, at, err := r.device()
+	_, _, at, err := r.onDevice()
 	if err != nil {
 		return err
 	}
@@ -35,10 +32,7 @@ func persistence(r *request) error {
 }
 
 func setPersistence(r *request) error {
-	if _, err := r.session(); err != nil {
-		return err
-	}
-	_, at, err := r.device()
+	_, _, at, err := r.onDevice()
 	if err != nil {
 		return err
 	}

@@ -27,10 +27,7 @@ var migCalls = map[string]handler{
 }
 
 func isMIG(r *request) error {
-	if _, err := r.session(); err != nil {
-		return err
-	}
-	_, at, err := r.device()
+	_, _, at, err := r.onDevice()
 	is := 0
 	if at.mig {
 		is = 1
@@ -41,11 +38,7 @@ func isMIG(r *request) error {
 
 func instanceIDs(which func(gi, ci int) int) handler {
 	return func(r *request) error {
-		d, err := r.session()
-		if err != nil {
-			return err
-		}
-		h, _, err := r.device()
+		d, h, _, err := r.onDevice()
 		if err != nil {
 			return err
 		}
@@ -56,11 +49,7 @@ func instanceIDs(which func(gi, ci int) int) handler {
 }
 
 func migMode(r *request) error {
-	d, err := r.session()
-	if err != nil {
-		return err
-	}
-	h, _, err := r.device()
+	d, h, _, err := r.onDevice()
 	if err != nil {
 		return err
 	}
@@ -79,11 +68,7 @@ func asNumber(on bool) int {
 
 // setMIGMode answers the activation status as an output, whatever it is.
 func setMIGMode(r *request) error {
-	d, err := r.session()
-	if err != nil {
-		return err
-	}
-	h, _, err := r.device()
+	d, h, _, err := r.onDevice()
 	if err != nil {
 		return err
 	}
@@ -98,11 +83,7 @@ func setMIGMode(r *request) error {
 
 // attributes of a MIG device come from the profile of its GPU instance and from how that is divided.
 func attributes(r *request) error {
-	d, err := r.session()
-	if err != nil {
-		return err
-	}
-	h, at, err := r.device()
+	d, h, at, err := r.onDevice()
 	if err != nil {
 		return err
 	}

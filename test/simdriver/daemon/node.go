@@ -156,11 +156,6 @@ func (n *Node) plug(model, busID string) (number int, err error) {
 	return number, n.read()
 }
 
-// profile finds a GPU-instance profile of a GPU by id.
-func (d dataSheet) profile(number, id int) (devices.GIProfile, bool) {
-	return find(d.profiles[number], func(p devices.GIProfile) bool { return p.ID == id })
-}
-
 // find is the first element that matches.
 func find[T any](in []T, match func(T) bool) (T, bool) {
 	if i := slices.IndexFunc(in, match); i >= 0 {

@@ -39,11 +39,7 @@ func instanceID(id int) uint32 {
 // caller's array only its length comes back.
 func processes(kind devices.ProcessKind, layout func(devices.Process) any) handler {
 	return func(r *request) error {
-		d, err := r.session()
-		if err != nil {
-			return err
-		}
-		h, _, err := r.device()
+		d, h, _, err := r.onDevice()
 		if err != nil {
 			return err
 		}

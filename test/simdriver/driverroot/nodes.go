@@ -43,11 +43,14 @@ func CapMinor(gpuMinor, gi, ci int) int {
 // CapNode is the name of a capability's node below /dev.
 func CapNode(minor int) string { return fmt.Sprintf("nvidia-caps/nvidia-cap%d", minor) }
 
-// ControlNode, ConfigNode and MonitorNode are names below /dev.
+// ControlNode is the name below /dev of what every client of the driver opens first.
 const ControlNode = "nvidiactl"
 
-// ConfigNode is the node of the right to make and destroy instances, MonitorNode that to see all of them.
-var ConfigNode, MonitorNode = CapNode(capConfig), CapNode(capMonitor)
+// ConfigNode is the node of the right to make and destroy instances.
+var ConfigNode = CapNode(capConfig)
+
+// MonitorNode is the node of the right to see all instances.
+var MonitorNode = CapNode(capMonitor)
 
 // GPUNode is the name of a GPU's node below /dev.
 func GPUNode(minor int) string { return fmt.Sprintf("nvidia%d", minor) }

@@ -107,12 +107,16 @@ func TestAContainerSeesTheNodesItMayOpen(t *testing.T) {
 		{"control only", "the control node shows no GPU", []string{"nvidiactl"}, ""},
 		{"one GPU", "indexes are those of the container", []string{"nvidiactl", "nvidia0"}, line(0, whole)},
 		{"the other GPU", "a parent without capabilities has no MIG devices", []string{"nvidiactl", "nvidia1"}, line(0, cut)},
-		{"one slice", "the only MIG device has index 0", append([]string{"nvidiactl", "nvidia1"}, caps1...),
-			line(0, cut) + device(0, "1g.10gb@0")},
+		{
+			"one slice", "the only MIG device has index 0", append([]string{"nvidiactl", "nvidia1"}, caps1...),
+			line(0, cut) + device(0, "1g.10gb@0"),
+		},
 		{"half a slice", "a GPU instance without its compute instance is no device", []string{"nvidiactl", "nvidia1", caps3[0]}, line(0, cut)},
 		{"slice without its GPU", "a slice needs its GPU's node", append([]string{"nvidiactl", "nvidia0"}, caps3...), line(0, whole)},
-		{"everything", "as on the host", append(append([]string{"nvidiactl", "nvidia0", "nvidia1"}, caps3...), caps1...),
-			line(0, whole) + line(1, cut) + device(0, "3g.40gb@4") + device(1, "1g.10gb@0")},
+		{
+			"everything", "as on the host", append(append([]string{"nvidiactl", "nvidia0", "nvidia1"}, caps3...), caps1...),
+			line(0, whole) + line(1, cut) + device(0, "3g.40gb@4") + device(1, "1g.10gb@0"),
+		},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			root := node{Daemon: n.Daemon, t: t, paths: n.paths}.container(tt.nodes...)
@@ -168,5 +172,33 @@ func TestTheControlNodeMayBeForbidden(t *testing.T) {
 	inside := node{Daemon: n.Daemon, t: t, paths: driverroot.Under(root)}
 	if err := inside.process("nobody", false).Driver().Init(); !errors.Is(err, devices.ErrNoPermission) {
 		t.Errorf("Init: %v, want no permission", err)
+	}
+}
+
+// In a container user 0 may do what its nodes allow: the nodes of mig/config and mig/monitor are rights, user 0 alone is none.
+func TestRootOfAContainerHasTheRightsOfItsNodes(t *testing.T) {
+	n := startNode(t, "gpus: [{model: h100-sxm5-80gb, mig: true}]")
+	for _, tt := range []struct {
+		name, why    string
+		nodes        []string
+		list, memory error
+	}{
+		{"neither", "a GPU that is cut keeps its whole to itself", nil, devices.ErrNoPermission, devices.ErrNoPermission},
+		{"config", "who may cut may list", []string{"nvidia-caps/nvidia-cap1"}, nil, devices.ErrNoPermission},
+		{"monitor", "who may see all sees the whole", []string{"nvidia-caps/nvidia-cap2"}, devices.ErrNoPermission, nil},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			n := node{Daemon: n.Daemon, t: t, paths: n.paths}
+			n.paths = driverroot.Under(n.container(append([]string{"nvidiactl", "nvidia0"}, tt.nodes...)...))
+			d := n.process("powerless", false).Driver()
+			check(t, d.Init())
+			gpu := must[devices.GPUHandle](t)(d.GPUByIndex(0))
+			_, err := d.GIs(gpu, 19)
+			answers(t, tt.why, err, tt.list)
+			_, err = d.Memory(gpu)
+			answers(t, tt.why, err, tt.memory)
+			_, err = d.SetMIGMode(gpu, false)
+			answers(t, "mode", err, devices.ErrNoPermission)
+		})
 	}
 }

@@ -225,10 +225,10 @@ func TestNVCDIFindsTheInstallation(t *testing.T) {
 	for _, m := range n.cdiSpec().ContainerEdits.Mounts {
 		mounts[m.ContainerPath] = true
 	}
+	libraries := strings.TrimPrefix(filepath.Dir(n.paths.NVML()), n.paths.Root)
 	for _, want := range []string{
-		"/usr/lib/x86_64-linux-gnu/libcuda.so.595.45.04", "/usr/lib/x86_64-linux-gnu/libnvidia-ml.so.595.45.04",
-		"/usr/lib/x86_64-linux-gnu/libnvidia-nvvm.so.595.45.04", "/usr/bin/nvidia-smi", "/run/nvidia-persistenced/socket",
-		"/lib/firmware/nvidia/595.45.04/gsp_ga10x.bin",
+		libraries + "/libcuda.so.595.45.04", libraries + "/libnvidia-ml.so.595.45.04", libraries + "/libnvidia-nvvm.so.595.45.04",
+		"/usr/bin/nvidia-smi", "/run/nvidia-persistenced/socket", "/lib/firmware/nvidia/595.45.04/gsp_ga10x.bin",
 	} {
 		if !mounts[want] {
 			t.Errorf("%s is not mounted; %v are", want, mounts)

@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"runtime"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -24,11 +25,12 @@ var artifacts library.Artifacts
 
 // roles are what this program is when it is called again by a test: the name, then the driver root.
 var roles = map[string]func(root string) error{
-	"client":   client,
-	"nobody":   nobody,
-	"visitors": printVisitors,
-	"cdi":      printCDI,
-	"raw":      printRaw,
+	"client":    client,
+	"nobody":    nobody,
+	"powerless": powerless,
+	"visitors":  printVisitors,
+	"cdi":       printCDI,
+	"raw":       printRaw,
 }
 
 // nobodyID is a user without any right.
@@ -50,7 +52,7 @@ func buildAndRun(m *testing.M) int {
 	if err == nil {
 		defer os.RemoveAll(dir)
 		// A test has no context before it runs.
-		artifacts, err = library.Build(context.Background(), dir) //nolint:forbidigo // see above
+		artifacts, err = library.Build(context.Background(), dir)
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
@@ -75,4 +77,14 @@ func nobody(root string) error {
 		return fmt.Errorf("become nobody: %w", err)
 	}
 	return client(root)
+}
+
+// powerless is a client of user 0 without CAP_SYS_ADMIN, as the first process of most containers is.
+func powerless(root string) error {
+	runtime.LockOSThread() // the kernel keeps rights by thread
+	self, err := os.Executable()
+	if err := errors.Join(err, unix.Prctl(unix.PR_CAPBSET_DROP, unix.CAP_SYS_ADMIN, 0, 0, 0)); err != nil {
+		return fmt.Errorf("become powerless: %w", err)
+	}
+	return unix.Exec(self, []string{self, "client", root}, os.Environ())
 }

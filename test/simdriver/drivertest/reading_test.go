@@ -48,8 +48,10 @@ func TestTheAdapterReadsTheWholeMachine(t *testing.T) {
 		{"mixed", "cut, not cut, and not to be cut", mixed},
 		{"models", "every profile of every model, with the driver's names", everyModel()},
 		{"nameless", "drivers before names", "driver: {profileNames: false}\n" + mixed},
-		{"numbered", "minors that are no indexes, domains that need more digits",
-			"gpus: [{model: a30-24gb, minor: 7, pci: '00010000:3B:00.0', numa: 1}, {model: t4, minor: 3, pci: '0000:1A:00.0'}]"},
+		{
+			"numbered", "minors that are no indexes, domains that need more digits",
+			"gpus: [{model: a30-24gb, minor: 7, pci: '00010000:3B:00.0', numa: 1}, {model: t4, minor: 3, pci: '0000:1A:00.0'}]",
+		},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			direct, err := sim.ParseYAML([]byte(tt.machine))

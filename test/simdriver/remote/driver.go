@@ -40,7 +40,8 @@ func (d driver) Name(h devices.GPUHandle) (string, error)      { return ask[stri
 func (d driver) BusID(h devices.GPUHandle) (string, error)     { return ask[string](d, "BusID", h) }
 func (d driver) Brand(h devices.GPUHandle) (int, error)        { return ask[int](d, "Brand", h) }
 func (d driver) Architecture(h devices.GPUHandle) (int, error) { return ask[int](d, "Architecture", h) }
-func (d driver) Memory(h devices.GPUHandle) (uint64, error)    { return ask[uint64](d, "Memory", h) }
+
+func (d driver) Memory(h devices.GPUHandle) (uint64, error) { return ask[uint64](d, "Memory", h) }
 
 func (d driver) ComputeCapability(h devices.GPUHandle) (major, minor int, err error) {
 	return askTwo[int, int](d, "ComputeCapability", h)
