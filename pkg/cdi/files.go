@@ -4,6 +4,7 @@
 package cdi
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -23,7 +24,7 @@ type Files struct {
 	cache *cdilib.Cache
 }
 
-// NewFiles makes the directory if need be.
+// NewFiles makes the directory if need be. There is one Files of a directory at a time.
 func NewFiles(dir string) (*Files, error) {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return nil, fmt.Errorf("make CDI directory: %w", err)
@@ -32,7 +33,8 @@ func NewFiles(dir string) (*Files, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open CDI directory %s: %w", dir, err)
 	}
-	return &Files{dir: dir, cache: cache}, nil
+	f := &Files{dir: dir, cache: cache}
+	return f, f.clean()
 }
 
 // DevicePluginFile is the one file of the device plugin.
@@ -45,7 +47,7 @@ func ClaimFile(claimUID string) string { return "k8s.gpu.nvidia.com-claim_" + cl
 func (f *Files) Write(name string, spec *specs.Spec) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if err := f.cache.WriteSpec(spec, name+".json"); err != nil {
+	if err := f.replace(name+".json", spec); err != nil {
 		return fmt.Errorf("write CDI spec %s: %w", name, err)
 	}
 	refreshErr := f.cache.Refresh() // other people's bad files show up here too, and are not ours to fail on
@@ -55,6 +57,48 @@ func (f *Files) Write(name string, spec *specs.Spec) error {
 		}
 	}
 	return nil
+}
+
+// temporary begins the names of our files that are being written, so that the next process can tell what a crash left of
+// us from what others are writing; the CDI library's own way names them all alike.
+const temporary = ".gpuslice-"
+
+// replace puts a spec that the CDI library can read in place of the one before.
+func (f *Files) replace(name string, spec *specs.Spec) (err error) {
+	text, err := json.Marshal(spec)
+	if err != nil {
+		return err
+	}
+	tmp, err := os.CreateTemp(f.dir, temporary+"*.tmp")
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, os.Remove(tmp.Name()))
+		}
+	}()
+	_, err = tmp.Write(text)
+	if err = errors.Join(err, tmp.Sync(), tmp.Close()); err != nil {
+		return err
+	}
+	if _, err = cdilib.ReadSpec(tmp.Name(), 0); err != nil {
+		return err
+	}
+	return os.Rename(tmp.Name(), filepath.Join(f.dir, name))
+}
+
+// clean removes what a crash left of a write.
+func (f *Files) clean() error {
+	left, err := filepath.Glob(filepath.Join(f.dir, temporary+"*.tmp"))
+	if err != nil {
+		return fmt.Errorf("clean CDI directory: %w", err)
+	}
+	errs := []error{}
+	for _, path := range left {
+		errs = append(errs, os.Remove(path))
+	}
+	return errors.Join(errs...)
 }
 
 var errNotResolved = errors.New("the CDI library does not resolve it")

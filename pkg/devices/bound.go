@@ -36,18 +36,21 @@ func (b *bounds) do(ctx context.Context, key, operation string, fn func() error)
 	if err := b.suspect(key); err != nil {
 		return err
 	}
-	done := make(chan error, 1)
-	go func() { done <- fn() }()
+	done, returned := make(chan error, 1), make(chan struct{})
+	go func() {
+		defer close(returned)
+		done <- fn()
+	}()
 	timer := time.NewTimer(b.limit)
 	defer timer.Stop()
 	select {
 	case err := <-done:
 		return err
 	case <-timer.C:
-		b.abandon(key, operation, done)
+		b.abandon(key, operation, returned)
 		return fmt.Errorf("%s for %v: %w", operation, b.limit, ErrHung)
 	case <-ctx.Done():
-		b.abandon(key, operation, done)
+		b.abandon(key, operation, returned)
 		return fmt.Errorf("%s: %w", operation, context.Cause(ctx))
 	}
 }
@@ -62,13 +65,13 @@ func (b *bounds) suspect(key string) error {
 }
 
 // abandon leaves the call alone and lifts the suspicion if it ever returns.
-func (b *bounds) abandon(key, operation string, done <-chan error) {
+func (b *bounds) abandon(key, operation string, returned <-chan struct{}) {
 	b.mu.Lock()
 	b.hanging[key] = operation
 	b.count++
 	b.mu.Unlock()
 	go func() {
-		_ = <-done // nobody waits for the answer any more
+		<-returned
 		b.mu.Lock()
 		delete(b.hanging, key)
 		b.count--
