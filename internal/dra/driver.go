@@ -32,6 +32,9 @@ const (
 	watchEvery = 2 * time.Second
 	// stopLimit is how long calls in flight may take when the driver stops.
 	stopLimit = 20 * time.Second
+	// flushTime is how long an answer may take from our hands to the kubelet's: the library ends connections abruptly and gives
+	// no word of when an answer has left.
+	flushTime = 250 * time.Millisecond
 )
 
 // Agent is what the protocol needs of the owner of the GPUs.
@@ -66,6 +69,7 @@ type Driver struct {
 	turns turns
 
 	calls      sync.RWMutex  // held for reading by every call of the kubelet
+	lastAnswer atomic.Int64  // when the last call of the kubelet was answered, in Unix nanoseconds
 	registered atomic.Bool   // the kubelet took the last registration
 	taintless  atomic.Bool   // the cluster drops taints
 	again      chan struct{} // capacity 1: publish again
@@ -168,13 +172,19 @@ func (d *Driver) stop(helper *kubeletplugin.Helper) {
 		}
 	}
 	d.calls.Unlock()
+	flushed := time.NewTimer(time.Until(time.Unix(0, d.lastAnswer.Load()).Add(flushTime)))
+	defer flushed.Stop()
+	<-flushed.C
 	helper.Stop()
 }
 
 // intercept sees every call of the kubelet, and learns from one of them how the registration went.
 func (d *Driver) intercept(ctx context.Context, request any, _ *grpc.UnaryServerInfo, handle grpc.UnaryHandler) (any, error) {
 	d.calls.RLock()
-	defer d.calls.RUnlock()
+	defer func() {
+		d.lastAnswer.Store(time.Now().UnixNano())
+		d.calls.RUnlock()
+	}()
 	answer, err := handle(ctx, request)
 	if status, ok := request.(*registration.RegistrationStatus); ok {
 		d.registered.Store(status.GetPluginRegistered())
