@@ -128,12 +128,12 @@ func (t *trace) follow() (string, error) {
 			continue
 		}
 		resume := 0
-		switch sig := status.StopSignal(); {
-		case sig == unix.SIGTRAP|0x80:
+		switch sig := status.StopSignal(); sig {
+		case unix.SIGTRAP | 0x80:
 			if effect := t.stopped(tid); effect != "" {
 				return effect, t.kill()
 			}
-		case sig == unix.SIGTRAP || sig == unix.SIGSTOP: // a new thread
+		case unix.SIGTRAP, unix.SIGSTOP: // a new thread
 		default:
 			resume = int(sig)
 		}
