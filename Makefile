@@ -7,7 +7,8 @@ VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 LDFLAGS := -s -w -X gpuslice/internal/command.Version=$(VERSION)
 # Where every go.mod of the tree is that has tests of its own; test/repository checks that none is left out.
 MODULES := .
-K8S ?= 1.37.2
+# Another Kubernetes release for e2e and demo, such as 1.34.4; empty is the one that test/cluster/modules/kubernetes pins.
+K8S ?=
 # Which e2e stories to run.
 RUN ?= .
 export K8S
@@ -38,14 +39,14 @@ scenario: build ## run the stories in test/scenario on the real binaries
 	go test -race ./test/scenario/...
 
 .out/cluster: deps build
-	mkdir -p .out && go build -o .out/cluster ./test/cluster && go build -o .out/demo.bin ./test/demo && .out/cluster build
+	mkdir -p .out && go build -o .out/cluster ./test/cluster && .out/cluster build
 
 e2e: .out/cluster ## run the stories on a real Kubernetes node
-	go test -tags e2e -c -o .out/e2e.test ./test/e2e
+	go build -o .out/demo.bin ./test/demo && go test -tags e2e -c -o .out/e2e.test ./test/e2e
 	set -o pipefail; GPUSLICE_ROOT=$(CURDIR) .out/cluster exec -- .out/e2e.test -test.v -test.timeout 40m -test.run '$(RUN)' 2>&1 | tee .out/e2e.log
 
 demo: .out/cluster ## show the main job on a real Kubernetes node; DEMO_CONFIG=FILE tells another story
-	.out/cluster exec -- .out/demo.bin
+	.out/cluster demo
 
 bench: ## measure the budgets
 	go test -run '^$$' -bench . -benchtime 200ms -count 5 ./pkg/... ./internal/...

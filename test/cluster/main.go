@@ -7,6 +7,7 @@
 //	go run ./test/cluster build            build what the cache lacks and print the paths
 //	go run ./test/cluster up               bring a node up and keep it until interrupted
 //	go run ./test/cluster exec -- CMD ...  run a command inside a fresh node and return its exit status
+//	go run ./test/cluster demo             tell the story of test/demo in a fresh node
 //	go run ./test/cluster smoke            inside a node: a pod from creation to deletion, and a kubelet restart
 //
 // The command finds KUBECONFIG, GPUSLICE_CLUSTER_DIR, GPUSLICE_NODE_NAME and CONTAINERD_ADDRESS in its environment; package
@@ -20,15 +21,17 @@ import (
 	"fmt"
 	"maps"
 	"os"
+	"os/exec"
 	"os/signal"
 	"slices"
+	"strings"
 	"syscall"
 
 	"gpuslice/test/cluster/binaries"
 	"gpuslice/test/cluster/boot"
 )
 
-const usage = "usage: cluster build | up | exec -- CMD [ARG...] | smoke"
+const usage = "usage: cluster build | up | exec -- CMD [ARG...] | demo | smoke"
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
@@ -59,6 +62,8 @@ func run(ctx context.Context, args []string) (status int, err error) {
 			return 0, errors.New(usage)
 		}
 		return launch(ctx, rest[1:])
+	case "demo":
+		return demo(ctx)
 	case "smoke":
 		return 0, smoke(ctx, os.Stderr)
 	case boot.StageInit:
@@ -83,6 +88,17 @@ func build(ctx context.Context) (map[string]string, error) {
 		return nil, err
 	}
 	return binaries.Ensure(ctx, modules, cache, binaries.Modules(os.Getenv("K8S")), os.Stderr)
+}
+
+// demo builds what it shows, from the tree that it stands in, and shows it in a node.
+func demo(ctx context.Context) (status int, err error) {
+	const teller = ".out/demo.bin"
+	for _, args := range [][]string{{"build", "-trimpath", "-o", "bin/", "./cmd/..."}, {"build", "-o", teller, "./test/demo"}} {
+		if out, err := exec.CommandContext(ctx, "go", args...).CombinedOutput(); err != nil {
+			return 0, fmt.Errorf("go %s: %w: %s", strings.Join(args, " "), err, out)
+		}
+	}
+	return launch(ctx, []string{teller})
 }
 
 func launch(ctx context.Context, command []string) (status int, err error) {
