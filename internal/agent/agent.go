@@ -37,11 +37,13 @@ type Kubelet interface {
 type Store interface {
 	SaveClaim(state.Claim) error
 	DeleteClaim(uid string) error
-	Claims() (claims []state.Claim, bad []error, err error)
+	Claims() (claims []state.Claim, bad []state.UnreadableError, err error)
 	SaveConfig(text []byte) error
 	Config() ([]byte, error)
 	SaveLabels(labels map[string]string) error
 	Labels() (labels map[string]string, known bool, err error)
+	SaveResources(names []string) error
+	Resources() ([]string, error)
 }
 
 // Options of an agent.
@@ -67,6 +69,7 @@ type Agent struct {
 	converging sync.Mutex // one writer of hardware
 	lastRecord kubelet.Record
 	lastNode   devices.Node
+	before     Before
 	retry      backoff
 
 	mu        sync.Mutex // guards what follows; held for moments only, never over I/O on hardware
@@ -75,7 +78,10 @@ type Agent struct {
 	allocated []answer // our Allocate answers that the kubelet's records have not caught up with
 	answers   uint64   // counts Allocate answers and Reserves, so that a publication can tell it is out of date
 	claims    map[string]state.Claim
-	input     input
+	// unreadable says, by UID, why the intent of a claim could not be read: until the kubelet asks for that claim again or lets
+	// it go, nobody knows what it holds.
+	unreadable map[string]string
+	input      input
 }
 
 // input is what the admin asked for last.
@@ -97,16 +103,14 @@ func New(hw Hardware, k Kubelet, s Store, opts Options) (*Agent, error) {
 	a := &Agent{
 		hw: hw, kubelet: k, store: s, opts: opts,
 		kick: make(chan struct{}, 1), changed: make(chan struct{}), claims: map[string]state.Claim{},
+		unreadable: map[string]string{}, before: Before{Policies: map[string]config.Policy{}},
 	}
-	claims, bad, err := s.Claims()
-	if err != nil {
+	if err := a.loadClaims(); err != nil {
 		return nil, err
 	}
-	for _, c := range claims {
-		a.claims[c.UID] = c
-	}
-	for _, b := range bad {
-		a.input.problems = append(a.input.problems, Problem{Reason: ReasonStateUnreadable, Message: b.Error()})
+	var err error
+	if a.before.Resources, err = s.Resources(); err != nil {
+		return nil, err
 	}
 	a.input.hasConfig, a.input.hasLabels = !opts.AwaitConfig, !opts.AwaitLabels
 	labels, known, err := s.Labels()
@@ -119,6 +123,21 @@ func New(hw Hardware, k Kubelet, s Store, opts Options) (*Agent, error) {
 	return a, a.loadLastConfig()
 }
 
+// loadClaims reads the intents; one that cannot be read is remembered as such.
+func (a *Agent) loadClaims() error {
+	claims, bad, err := a.store.Claims()
+	if err != nil {
+		return err
+	}
+	for _, c := range claims {
+		a.claims[c.UID] = c
+	}
+	for _, b := range bad {
+		a.unreadable[b.UID] = b.Error()
+	}
+	return nil
+}
+
 // loadLastConfig starts with the config that was in force before, until a source says otherwise (P5).
 func (a *Agent) loadLastConfig() error {
 	text, err := a.store.Config()
@@ -127,7 +146,7 @@ func (a *Agent) loadLastConfig() error {
 	}
 	c, err := config.Load("last good config", text)
 	if err != nil {
-		a.input.problems = append(a.input.problems, Problem{Reason: ReasonStateUnreadable, Message: err.Error()})
+		a.input.problems = append(a.input.problems, Problem{Reason: ReasonConfigInvalid, Message: err.Error()})
 		return nil
 	}
 	a.input.config, a.input.hash, a.input.hasConfig = c, hash(text), true
@@ -225,11 +244,15 @@ func (a *Agent) SetLabels(labels map[string]string) error {
 // disk before it takes effect.
 func (a *Agent) SetConfig(name string, text []byte) error {
 	c, err := config.Load(name, text)
+	if err == nil && config.IsEmpty(text) {
+		err = config.Issues{{File: name, Message: "is empty; a config that manages nothing has apiVersion and kind and no nodes"}}
+	}
 	if err != nil {
 		a.setInputProblems(ReasonConfigInvalid, err)
 		return fmt.Errorf("config refused, the last good one stays: %w", err)
 	}
 	if err := a.store.SaveConfig(text); err != nil {
+		a.setInputProblems(ReasonConfigNotKept, err)
 		return fmt.Errorf("keep config: %w", err)
 	}
 	a.mu.Lock()
@@ -254,7 +277,7 @@ func (a *Agent) setInputProblems(r Reason, err error) {
 func withoutConfigProblems(ps []Problem) []Problem {
 	kept := []Problem{}
 	for _, p := range ps {
-		if p.Reason != ReasonConfigInvalid && p.Reason != ReasonConfigMissing {
+		if p.Reason != ReasonConfigInvalid && p.Reason != ReasonConfigMissing && p.Reason != ReasonConfigNotKept {
 			kept = append(kept, p)
 		}
 	}

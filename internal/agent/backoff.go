@@ -4,6 +4,7 @@
 package agent
 
 import (
+	"maps"
 	"sync"
 	"time"
 )
@@ -11,6 +12,8 @@ import (
 const (
 	firstRetry = time.Second
 	lastRetry  = time.Minute
+	// shortestWait keeps a retry that is overdue from turning into a loop.
+	shortestWait = 100 * time.Millisecond
 )
 
 // backoff spaces out attempts to apply plans that the driver refuses, per GPU, without a new edit (P11).
@@ -48,10 +51,11 @@ func (b *backoff) failed(gpu, plan string, now time.Time) {
 	b.state[gpu] = s
 }
 
-func (b *backoff) succeeded(gpu string) {
+// keepOnly forgets attempts on GPUs that have no plan to be tried: done, blocked, paused or gone.
+func (b *backoff) keepOnly(waiting map[string]bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	delete(b.state, gpu)
+	maps.DeleteFunc(b.state, func(gpu string, _ attempt) bool { return !waiting[gpu] })
 }
 
 // wait returns a channel that fires when the first attempt is due; nil, which never fires, when none is.
@@ -67,5 +71,5 @@ func (b *backoff) wait() <-chan time.Time {
 	if next.IsZero() {
 		return nil
 	}
-	return time.After(max(time.Until(next), 0))
+	return time.After(max(time.Until(next), shortestWait))
 }

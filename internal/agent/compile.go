@@ -17,7 +17,8 @@ import (
 // Target is what shall become of one GPU and how.
 type Target struct {
 	GPU      devices.GPU
-	Policy   config.Policy // what is in force: an entry that the GPU cannot follow leaves it unmanaged
+	Policy   config.Policy // what is in force
+	Kept     bool          // the GPU cannot follow its entry and is left as it was
 	Plan     mig.Plan
 	Problems []Problem
 }
@@ -66,6 +67,7 @@ func (t *Target) follow(rule config.NodeRule, u Usage) {
 	}
 	if missing := unsupported(policy); len(missing) > 0 {
 		t.problem(ReasonNotSupportedYet, "layout %s: %s not supported yet; the GPU keeps what it has", policy.LayoutName, strings.Join(missing, ", "))
+		t.keep(policy, u)
 		return
 	}
 	used := u.of(g)
@@ -75,6 +77,7 @@ func (t *Target) follow(rule config.NodeRule, u Usage) {
 	}
 	if err != nil {
 		t.problem(ReasonImpossible, "layout %s: %v", policy.LayoutName, err)
+		t.keep(policy, u)
 		return
 	}
 	t.Policy = policy
@@ -91,6 +94,16 @@ func (t *Target) follow(rule config.NodeRule, u Usage) {
 	if t.Plan.NeedsReset {
 		t.problem(ReasonResetRequired, "MIG mode of this GPU changes with a reset only, and reset is %s; not supported yet", policy.Reset)
 	}
+}
+
+// keep leaves a GPU as it was when it cannot follow its entry: under the policy that was in force, or, when none was, as it
+// is, through the API that the entry names.
+func (t *Target) keep(wish config.Policy, u Usage) {
+	before, known := u.Before.Policies[t.GPU.PCI]
+	if !known {
+		before = config.Policy{Managed: true, Serve: wish.Serve, Reset: wish.Reset, Rule: wish.Rule}
+	}
+	t.Policy, t.Kept = before, true
 }
 
 // Paused says that nothing may be applied on a node.

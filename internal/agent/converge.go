@@ -27,6 +27,8 @@ type observation struct {
 	input   input
 	answers uint64
 	noNode  error // the driver does not answer at all
+	// unreadable says which intents could not be read.
+	unreadable []string
 }
 
 // Converge brings the node one pass closer to what is wanted: read, decide, shrink the view, read the holders again,
@@ -44,7 +46,43 @@ func (a *Agent) Converge(ctx context.Context) error {
 		failures = a.apply(ctx, a.runnable(o, targets), plans)
 		o, targets = a.look(ctx)
 	}
-	return a.again(a.publish(a.viewOf(o, targets, failures), o.answers))
+	return a.finish(o, targets, failures)
+}
+
+// finish publishes what was read back, and remembers what later passes must know of it.
+func (a *Agent) finish(o observation, targets []Target, failures map[string]error) error {
+	v := a.viewOf(o, targets, failures)
+	if err := a.rememberResources(v.Resources()); err != nil {
+		return err
+	}
+	for _, t := range targets {
+		switch {
+		case t.Kept:
+		case t.Policy.Managed:
+			a.before.Policies[t.GPU.PCI] = t.Policy
+		default:
+			delete(a.before.Policies, t.GPU.PCI)
+		}
+	}
+	return a.again(a.publish(v, o.answers))
+}
+
+// rememberResources keeps the names before anything is offered under them.
+func (a *Agent) rememberResources(names []string) error {
+	all := slices.Clone(a.before.Resources)
+	for _, name := range names {
+		if !slices.Contains(all, name) {
+			all = append(all, name)
+		}
+	}
+	if len(all) == len(a.before.Resources) {
+		return nil
+	}
+	if err := a.store.SaveResources(all); err != nil {
+		return fmt.Errorf("keep resource names: %w", err)
+	}
+	a.before.Resources = all
+	return nil
 }
 
 // again asks for another pass when the view could not be published because it was out of date.
@@ -66,8 +104,12 @@ func (a *Agent) observe(ctx context.Context) observation {
 	a.mu.Lock()
 	o := observation{input: a.input, answers: a.answers}
 	o.usage.Claims = slices.SortedFunc(maps.Values(a.claims), func(x, y state.Claim) int { return strings.Compare(x.UID, y.UID) })
-	a.mu.Unlock()
 	o.usage.Unknown = map[string]string{}
+	if o.unreadable = slices.Sorted(maps.Values(a.unreadable)); len(o.unreadable) > 0 {
+		o.usage.Unknown[""] = "what claims hold is not known: " + o.unreadable[0]
+	}
+	a.mu.Unlock()
+	o.usage.Before = Before{Policies: maps.Clone(a.before.Policies), Resources: a.before.Resources}
 	o.usage.Processes = map[string][]devices.Process{}
 	a.readNode(ctx, &o)
 	a.readKubelet(ctx, &o)
@@ -193,23 +235,29 @@ func (a *Agent) viewOf(o observation, targets []Target, applied map[string]error
 	v.Problems = append(v.Problems, o.input.problems...)
 	if o.noNode != nil {
 		v.Problems = append(v.Problems, Problem{Reason: ReasonNoDriver, Message: o.noNode.Error()})
+	} else if len(o.unreadable) > 0 {
+		for _, why := range o.unreadable {
+			v.Problems = append(v.Problems, Problem{Reason: ReasonStateUnreadable, Message: why})
+		}
 	} else if why := o.usage.Unknown[""]; why != "" {
 		v.Problems = append(v.Problems, Problem{Reason: ReasonUsageUnknown, Message: why})
 	}
+	waiting := map[string]bool{}
+	paused := Paused(o.input.config, a.opts.NodeName, o.input.labels)
 	for _, t := range targets {
-		err, tried := applied[t.Plan.GPU]
-		switch {
-		case !tried && t.Plan.IsEmpty():
-			a.retry.succeeded(t.Plan.GPU)
+		waiting[t.Plan.GPU] = t.Plan.Runnable() && !paused
+		switch err, tried := applied[t.Plan.GPU]; {
 		case !tried:
 		case err != nil:
 			v.Problems = append(v.Problems, Problem{GPU: t.Plan.GPU, Reason: ReasonApplyFailed, Message: err.Error()})
-		case t.Plan.IsEmpty():
-			a.retry.succeeded(t.Plan.GPU)
-		default:
+		case !t.Plan.IsEmpty():
 			a.retry.failed(t.Plan.GPU, t.Plan.String(), time.Now())
 			v.Problems = append(v.Problems, Problem{GPU: t.Plan.GPU, Reason: ReasonNotAsPlanned, Message: fmt.Sprintf("read back %s, still to do: %s", t.GPU, t.Plan)})
 		}
+	}
+	a.retry.keepOnly(waiting)
+	if o.node.Silent > 0 {
+		v.Problems = append(v.Problems, Problem{Reason: ReasonGPUFault, Message: fmt.Sprintf("%d GPUs that the driver counts do not say who they are", o.node.Silent)})
 	}
 	v.Problems = sortProblems(v.Problems)
 	a.forgetGone(o)

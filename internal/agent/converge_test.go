@@ -269,15 +269,15 @@ func TestDriverAppears(t *testing.T) {
 
 // What this version leaves out is said, never silently ignored.
 func TestNotSupportedYet(t *testing.T) {
-	for config, says := range map[string]string{
-		strings.Replace(layout("{mig: {dynamic: true}}"), "layout: it", "layout: it, serve: dra", 1): "dynamic MIG",
-		layout("{timeSlicing: {replicas: 2, memory: share}}"):                                        "memory: share",
-		layout("{timeSlicing: {replicas: 2, interval: short}}"):                                      "interval: short",
+	for _, tc := range []struct{ config, says, offers string }{
+		{strings.Replace(layout("{mig: {dynamic: true}}"), "layout: it", "layout: it, serve: dra", 1), "dynamic MIG", ""},
+		{layout("{timeSlicing: {replicas: 2, memory: share}}"), "memory: share", "gpu=1"},
+		{layout("{timeSlicing: {replicas: 2, interval: short}}"), "interval: short", "gpu=1"},
 	} {
 		n := newNode(t, "1xh100-sxm5-80gb")
-		n.apply(config)
-		n.problem(agent.ReasonNotSupportedYet, says)
-		n.offers("gpu=1")
+		n.apply(tc.config)
+		n.problem(agent.ReasonNotSupportedYet, tc.says)
+		n.offers(tc.offers)
 	}
 }
 

@@ -14,6 +14,7 @@ type Reason string
 // The reasons; internal/report documents each.
 const (
 	ReasonConfigInvalid   Reason = "ConfigInvalid"   // refused as a whole, the last good one stays
+	ReasonConfigNotKept   Reason = "ConfigNotKept"   // it could not be written to disk and is not in force yet
 	ReasonConfigMissing   Reason = "ConfigMissing"   // the configured source is not there
 	ReasonNoDriver        Reason = "NoDriver"        // the NVIDIA driver does not answer
 	ReasonImpossible      Reason = "Impossible"      // this GPU cannot follow its entry

@@ -5,6 +5,7 @@ package agent
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -23,6 +24,9 @@ func (a *Agent) Reserve(c state.Claim, names []string) ([]Device, error) {
 	if a.view == nil {
 		return nil, fmt.Errorf("claim %s: %w: the layout of this node is not verified yet", c, ErrNotOffered)
 	}
+	if _, again := a.unreadable[c.UID]; len(a.unreadable) > 0 && !again {
+		return nil, fmt.Errorf("claim %s: %w: what other claims hold is not known: %s", c, ErrHeld, slices.Sorted(maps.Values(a.unreadable))[0])
+	}
 	held := make([]Device, len(names))
 	for i, name := range names {
 		d, ok := a.view.Device(name)
@@ -38,12 +42,8 @@ func (a *Agent) Reserve(c state.Claim, names []string) ([]Device, error) {
 		}
 		held[i] = d
 	}
-	if known, ok := a.claims[c.UID]; !ok || !slices.Equal(known.Devices, c.Devices) {
-		if err := a.store.SaveClaim(c); err != nil {
-			return nil, fmt.Errorf("claim %s: %w", c, err)
-		}
-		a.claims[c.UID] = c
-		a.answers++
+	if err := a.keepIntent(c); err != nil {
+		return nil, err
 	}
 	return held, nil
 }
@@ -56,6 +56,20 @@ func (a *Agent) boundGPU(uid, name string) string {
 		}
 	}
 	return ""
+}
+
+// keepIntent writes what a claim holds before anybody is told; the same again is not written again.
+func (a *Agent) keepIntent(c state.Claim) error {
+	if known, ok := a.claims[c.UID]; ok && slices.Equal(known.Devices, c.Devices) {
+		return nil
+	}
+	if err := a.store.SaveClaim(c); err != nil {
+		return fmt.Errorf("claim %s: %w", c, err)
+	}
+	a.claims[c.UID] = c
+	delete(a.unreadable, c.UID)
+	a.answers++
+	return nil
 }
 
 func describe(s state.Device, d Device) state.Device {
@@ -121,6 +135,7 @@ func (a *Agent) Release(uid string) error {
 		return fmt.Errorf("claim %s: %w", uid, err)
 	}
 	delete(a.claims, uid)
+	delete(a.unreadable, uid)
 	a.Kick()
 	return nil
 }

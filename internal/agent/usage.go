@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 
+	"gpuslice/internal/config"
 	"gpuslice/internal/kubelet"
 	"gpuslice/internal/state"
 	"gpuslice/pkg/devices"
@@ -22,6 +23,16 @@ type Usage struct {
 	// Unknown says why a source cannot be trusted for a GPU, by PCI address; "" concerns every GPU.
 	// What is unknown counts as in use (P2).
 	Unknown map[string]string
+	// Before is what this agent did until now.
+	Before Before
+}
+
+// Before is the past as far as decisions need it.
+type Before struct {
+	// Policies is what was in force on each GPU, by PCI address: an entry that a GPU cannot follow leaves it as it was (P5).
+	Policies map[string]config.Policy
+	// Resources is every resource name that this node's agent ever offered: ids that are allocated under others are not ours.
+	Resources []string
 }
 
 // unknownFor returns why nothing may be taken away from a GPU, or "".
@@ -47,19 +58,23 @@ func (u Usage) of(g devices.GPU) mig.InUse {
 	}
 	for _, p := range u.Processes[g.PCI] {
 		holder := fmt.Sprintf("pid %d", p.PID)
-		if p.GI == devices.NoInstance {
-			used.GPU = append(used.GPU, holder)
+		if p.GI == devices.NoInstance { // which instance it uses is not said, so it may be any
+			holdEverything(&used, g, holder)
 		} else {
 			used.Instances[p.GI] = append(used.Instances[p.GI], holder)
 		}
 	}
 	if why := u.unknownFor(g.PCI); why != "" {
-		used.GPU = append(used.GPU, "unknown: "+why)
-		for _, inst := range g.MIG.Instances {
-			used.Instances[inst.GI] = append(used.Instances[inst.GI], "unknown: "+why)
-		}
+		holdEverything(&used, g, "unknown: "+why)
 	}
 	return used
+}
+
+func holdEverything(used *mig.InUse, g devices.GPU, holder string) {
+	used.GPU = append(used.GPU, holder)
+	for _, inst := range g.MIG.Instances {
+		used.Instances[inst.GI] = append(used.Instances[inst.GI], holder)
+	}
 }
 
 func holdUUID(used *mig.InUse, g devices.GPU, uuid, holder string) {

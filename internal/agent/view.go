@@ -37,6 +37,9 @@ type Device struct {
 	Replicas int    // 1 = exclusive
 	Policy   timeslice.Policy
 	Fault    string // why it is unhealthy; empty = healthy
+	// Held says that the device is in use in a way that is no longer offered: it keeps its CDI entry, for containers that start
+	// again, and is in no list.
+	Held bool
 }
 
 // IDs lists under which ids the kubelet sees the device.
@@ -120,17 +123,16 @@ func build(c config.Sharing, apis []API, targets []Target, n devices.Node, u Usa
 		for _, d := range devicesOf(t.GPU, offer) {
 			if blocked := standsInTheWay(t, d, u); blocked != nil {
 				v.Problems = append(v.Problems, *blocked)
-				if d.API = heldBy(t.GPU, u); d.API != DRA {
-					continue
-				}
+				d.API = heldBy(t.GPU, u)
+				d.Held = d.API == DevicePlugin
 			}
 			v.Devices = append(v.Devices, d)
-			if d.API == DevicePlugin {
+			if d.API == DevicePlugin && !d.Held {
 				v.list(d)
 			}
 		}
 	}
-	v.retain(u, c)
+	v.retain(u)
 	v.Problems = sortProblems(v.Problems)
 	return v
 }
@@ -212,11 +214,13 @@ func standsInTheWay(t Target, d Device, u Usage) *Problem {
 		}
 	}
 	for _, a := range u.allocationsOn(t.GPU) {
-		if d.API == DRA {
-			return blocked("%s stays with the device plugin: %s in use by %s", d.Name, a.ID, a.Holder)
-		}
 		_, isShare := timeslice.ParseShare(a.ID)
-		if timeslice.DeviceOf(a.ID) == d.UUID && (a.Resource != d.Resource || isShare != (d.Replicas > 1)) {
+		switch mine := timeslice.DeviceOf(a.ID) == d.UUID; {
+		case d.API == DRA:
+			return blocked("%s stays with the device plugin: %s in use by %s", d.Name, a.ID, a.Holder)
+		case mine && d.API == "":
+			return blocked("%s is held as %s by %s and will not be offered afterwards", d.Name, a.Resource, a.Holder)
+		case mine && (a.Resource != d.Resource || isShare != (d.Replicas > 1)):
 			return blocked("%s is held as %s by %s and will be %s afterwards", d.Name, a.Resource, a.Holder, d.Resource)
 		}
 	}
@@ -238,21 +242,19 @@ func (v *View) list(d Device) {
 }
 
 // retain keeps allocated ids in their lists although they are no longer offered: the kubelet would call a missing one healthy.
-func (v *View) retain(u Usage, c config.Sharing) {
+func (v *View) retain(u Usage) {
+	ours := slices.Concat(v.Resources(), u.Before.Resources)
 	for _, a := range u.Allocations {
 		listed := slices.ContainsFunc(v.Lists[a.Resource], func(l Listed) bool { return l.ID == a.ID })
-		if listed || !isOurs(a, c) {
+		if listed || !isOurs(a, ours) {
 			continue
 		}
 		v.Lists[a.Resource] = append(v.Lists[a.Resource], Listed{ID: a.ID, NUMA: -1, Fault: "no longer offered, in use by " + a.Holder})
 	}
 }
 
-// isOurs tells our allocations from those of other device plugins, by name and form of the id.
-func isOurs(a kubelet.Allocation, c config.Sharing) bool {
-	if !strings.HasPrefix(a.ID, "GPU-") && !strings.HasPrefix(a.ID, "MIG-") {
-		return false
-	}
-	return strings.HasPrefix(a.Resource, "nvidia.com/") ||
-		slices.ContainsFunc(c.ResourceNames, func(r config.ResourceName) bool { return strings.HasPrefix(a.Resource, r.Name) })
+// isOurs tells our allocations from those of other device plugins: by the exact resource name, which we offer or once did,
+// and by the form of the id.
+func isOurs(a kubelet.Allocation, resources []string) bool {
+	return slices.Contains(resources, a.Resource) && (strings.HasPrefix(a.ID, "GPU-") || strings.HasPrefix(a.ID, "MIG-"))
 }

@@ -8,6 +8,7 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"path/filepath"
 	"strings"
 	"time"
 
@@ -91,6 +92,9 @@ func (f *Flags) check(apis, labels string) error {
 			return fmt.Errorf("--%s=%s is not one of %s", name, choice.got, strings.Join(choice.valid, ", "))
 		}
 	}
+	if err := f.checkValues(); err != nil {
+		return err
+	}
 	for name := range strings.SplitSeq(apis, ",") {
 		api := agent.API(strings.TrimSpace(name))
 		if api != agent.DevicePlugin && api != agent.DRA {
@@ -109,6 +113,38 @@ func (f *Flags) check(apis, labels string) error {
 		f.NodeLabels[key] = value
 	}
 	return nil
+}
+
+// minPoll keeps a poll from being a load of its own.
+const minPoll = 100 * time.Millisecond
+
+func (f *Flags) checkValues() error {
+	if f.Poll < minPoll {
+		return fmt.Errorf("--poll=%v is below %v", f.Poll, minPoll)
+	}
+	if f.ApplyJitter < 0 {
+		return fmt.Errorf("--apply-jitter=%v is negative", f.ApplyJitter)
+	}
+	for name, dir := range map[string]string{"state-dir": f.StateDir, "cdi-dir": f.CDIDir, "kubelet-dir": f.KubeletDir} {
+		if !filepath.IsAbs(dir) {
+			return fmt.Errorf("--%s=%q is not an absolute path", name, dir)
+		}
+	}
+	return f.checkConfig()
+}
+
+func (f *Flags) checkConfig() error {
+	if f.Config == "" {
+		return nil
+	}
+	if path, ok := strings.CutPrefix(f.Config, "file:"); ok && path != "" {
+		return nil
+	}
+	name, ok := strings.CutPrefix(f.Config, "configmap:")
+	if namespace, object, found := strings.Cut(name, "/"); ok && found && namespace != "" && object != "" && !strings.Contains(object, "/") {
+		return nil
+	}
+	return fmt.Errorf("--config=%s is neither file:PATH nor configmap:NAMESPACE/NAME", f.Config)
 }
 
 func contains(list []string, text string) bool {

@@ -103,8 +103,11 @@ func (p *process) ready() error {
 func (p *process) status() any {
 	a := p.agent.Load()
 	if a == nil {
-		why := p.waiting.Load()
-		return Status{Problems: []agent.Problem{{Reason: "Waiting", Message: *why}}}
+		s := emptyStatus()
+		if why := p.waiting.Load(); why != nil {
+			s.Problems = append(s.Problems, agent.Problem{Reason: reasonWaiting, Message: *why})
+		}
+		return s
 	}
 	return statusOf(a)
 }

@@ -45,33 +45,29 @@ type StatusResource struct {
 	Unhealthy int    `json:"unhealthy"`
 }
 
+// reasonWaiting is what /status says before the agent has decided anything.
+const reasonWaiting agent.Reason = "Waiting"
+
+func emptyStatus() Status {
+	return Status{GPUs: []StatusGPU{}, Resources: []StatusResource{}, Claims: []string{}, Problems: []agent.Problem{}}
+}
+
 func statusOf(a *agent.Agent) Status {
 	view, _ := a.View()
-	s := Status{GPUs: []StatusGPU{}, Resources: []StatusResource{}, Claims: []string{}, Problems: []agent.Problem{}}
+	s := emptyStatus()
 	for uid, c := range a.Claims() {
 		s.Claims = append(s.Claims, uid+" "+c.String())
 	}
 	if view == nil {
+		if waiting := a.Waiting(); waiting != "" {
+			s.Problems = append(s.Problems, agent.Problem{Reason: reasonWaiting, Message: waiting})
+		}
 		return s
 	}
 	s.Verified, s.Generation, s.ConfigHash = true, view.Generation, view.ConfigHash
 	s.Problems = append(s.Problems, view.Problems...)
 	for i, g := range inventoryOf(view.Node).GPUs {
-		x := StatusGPU{InventoryGPU: g, Name: view.Node.GPUs[i].Name(), Devices: []StatusDevice{}, Plan: []string{}}
-		for _, t := range view.Targets {
-			if t.GPU.PCI == g.PCI {
-				x.Layout = t.Policy.LayoutName
-				for _, step := range t.Plan.Steps {
-					x.Plan = append(x.Plan, step.String())
-				}
-			}
-		}
-		for _, d := range view.Devices {
-			if d.GPU.PCI == g.PCI {
-				x.Devices = append(x.Devices, StatusDevice{Name: d.Name, UUID: d.UUID, API: string(d.API), Resource: d.Resource, Replicas: d.Replicas, Fault: d.Fault})
-			}
-		}
-		s.GPUs = append(s.GPUs, x)
+		s.GPUs = append(s.GPUs, gpuStatus(view, view.Node.GPUs[i].Name(), g))
 	}
 	for _, name := range view.Resources() {
 		r := StatusResource{Name: name}
@@ -85,4 +81,22 @@ func statusOf(a *agent.Agent) Status {
 		s.Resources = append(s.Resources, r)
 	}
 	return s
+}
+
+func gpuStatus(view *agent.View, name string, g InventoryGPU) StatusGPU {
+	x := StatusGPU{InventoryGPU: g, Name: name, Devices: []StatusDevice{}, Plan: []string{}}
+	for _, t := range view.Targets {
+		if t.GPU.PCI == g.PCI {
+			x.Layout = t.Policy.LayoutName
+			for _, step := range t.Plan.Steps {
+				x.Plan = append(x.Plan, step.String())
+			}
+		}
+	}
+	for _, d := range view.Devices {
+		if d.GPU.PCI == g.PCI {
+			x.Devices = append(x.Devices, StatusDevice{Name: d.Name, UUID: d.UUID, API: string(d.API), Resource: d.Resource, Replicas: d.Replicas, Fault: d.Fault})
+		}
+	}
+	return x
 }

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"unicode/utf8"
 )
 
 // Issue is one thing that is wrong with a config.
@@ -40,26 +41,70 @@ func (is Issues) Error() string {
 	return strings.Join(lines, "\n")
 }
 
+// sorted brings issues in the order of the text and their fields to a length that can be read.
 func (is Issues) sorted() Issues {
 	slices.SortStableFunc(is, func(a, b Issue) int {
 		return cmp.Or(cmp.Compare(a.Line, b.Line), strings.Compare(a.Field, b.Field))
 	})
+	for i := range is {
+		is[i].Field = clipTo(is[i].Field, maxField)
+	}
 	return is
+}
+
+// What a message quotes is clipped: it stands in logs and in the status of a node.
+const (
+	maxValue  = 64 // bytes of a value
+	maxField  = 256
+	maxListed = 16 // valid values
+)
+
+// clip shortens a value of the config to what a message can quote.
+func clip(value string) string { return clipTo(value, maxValue) }
+
+func clipTo(text string, size int) string {
+	if len(text) <= size {
+		return text
+	}
+	for size > 0 && !utf8.RuneStart(text[size]) {
+		size--
+	}
+	return text[:size] + "..."
+}
+
+// listed says which values are valid.
+func listed(valid []string) string {
+	shown := make([]string, 0, maxListed)
+	for _, v := range valid[:min(len(valid), maxListed)] {
+		shown = append(shown, clip(v))
+	}
+	text := strings.Join(shown, ", ")
+	if more := len(valid) - len(shown); more > 0 {
+		text += fmt.Sprintf(" and %d more", more)
+	}
+	return text
 }
 
 // oneOf says which values are valid and, when one is near, which was probably meant.
 func oneOf(got string, valid []string) string {
-	text := fmt.Sprintf("%q is not one of %s", got, strings.Join(valid, ", "))
+	text := fmt.Sprintf("%q is not one of %s", clip(got), listed(valid))
 	if near := nearest(got, valid); near != "" {
 		text += fmt.Sprintf("; did you mean %s?", near)
 	}
 	return text
 }
 
-// nearest returns the valid word that got is probably a misspelling of, or "".
+// nearest returns the valid word that got is probably a misspelling of, or "". Long words are not compared: that takes
+// time with the square of their length.
 func nearest(got string, valid []string) string {
+	if len(got) > maxValue {
+		return ""
+	}
 	best, bestDistance := "", 1+len(got)/3
 	for _, v := range valid {
+		if len(v) > maxValue {
+			continue
+		}
 		if d := distance(strings.ToLower(got), strings.ToLower(v)); d <= bestDistance && (best == "" || d < bestDistance) {
 			best, bestDistance = v, d
 		}

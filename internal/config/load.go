@@ -33,18 +33,28 @@ func Load(file string, text []byte) (Sharing, error) {
 		return Sharing{APIVersion: APIVersion, Kind: Kind}, nil
 	}
 	d.walk(root, reflect.TypeFor[Sharing](), "")
-	if d.oversize {
+	if d.oversize || d.full() {
 		return Sharing{}, d.issues.sorted()
 	}
 	var c Sharing
 	if err := root.Decode(&c); err != nil {
-		d.typeErrors(err)
+		return Sharing{}, append(d.issues, d.unreadable(err)).sorted()
 	}
 	d.validate(c)
 	if len(d.issues) > 0 {
 		return Sharing{}, d.issues.sorted()
 	}
 	return c, nil
+}
+
+// IsEmpty says that a text has no content, such as one of comments only: Load reads it as no config, and whoever was
+// promised one can tell that it holds nothing.
+func IsEmpty(text []byte) bool {
+	if len(text) > MaxBytes {
+		return false
+	}
+	root, err := (&document{}).parse(text)
+	return root == nil && err == nil
 }
 
 // parse returns nil for a text without content.
@@ -56,8 +66,7 @@ func (d *document) parse(text []byte) (*yaml.Node, error) {
 		return nil, nil //nolint:nilnil // no content is a valid config and has no node
 	}
 	if err != nil {
-		line, message := splitLine(err.Error())
-		return nil, Issues{{File: d.file, Line: line, Message: message}}
+		return nil, Issues{d.unreadable(err)}
 	}
 	if err := decoder.Decode(&more); !errors.Is(err, io.EOF) {
 		return nil, Issues{{File: d.file, Line: more.Line, Message: "a second YAML document; a config is one"}}
@@ -72,52 +81,10 @@ func (d *document) parse(text []byte) (*yaml.Node, error) {
 	return body, nil
 }
 
-// typeErrors turns the decoder's messages, which have a line only, into issues with a field.
-func (d *document) typeErrors(err error) {
-	messages := []string{err.Error()}
-	var types *yaml.TypeError
-	if errors.As(err, &types) {
-		messages = types.Errors
-	}
-	for _, m := range messages[:min(len(messages), maxIssues)] {
-		line, text := splitLine(m)
-		d.issues = append(d.issues, Issue{File: d.file, Line: line, Field: d.fieldAt(line), Message: plain(text)})
-	}
-}
-
-// fieldAt returns the longest path that stands on a line.
-func (d *document) fieldAt(line int) string {
-	best := ""
-	for field, at := range d.lines {
-		if at == line && (len(field) > len(best) || len(field) == len(best) && field < best) {
-			best = field
-		}
-	}
-	return best
-}
-
-// plain rewords the decoder's Go-centred messages.
-func plain(message string) string {
-	value, kind, found := strings.Cut(strings.TrimPrefix(message, "cannot unmarshal "), " into ")
-	if !found {
-		return message
-	}
-	if i := strings.IndexByte(value, '`'); i >= 0 {
-		value = value[i:]
-	}
-	switch {
-	case kind == "int":
-		kind = "a number"
-	case kind == "bool":
-		kind = "true or false"
-	case kind == "string":
-		kind = "text"
-	case strings.HasPrefix(kind, "[]"):
-		kind = "a list"
-	default:
-		kind = "a mapping"
-	}
-	return fmt.Sprintf("%s is not %s", value, kind)
+// unreadable turns an error of the parser or decoder, which knows of lines only, into an issue.
+func (d *document) unreadable(err error) Issue {
+	line, message := splitLine(err.Error())
+	return Issue{File: d.file, Line: line, Message: clipTo(message, maxField)}
 }
 
 // splitLine takes "line 7: " (after an optional "yaml: ") off a message.

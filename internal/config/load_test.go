@@ -109,28 +109,34 @@ func TestMistakes(t *testing.T) {
 		{"same name twice", head + "nodes:\n- {name: a, gpus: [{layout: whole}]}\n- {name: a, gpus: [{layout: whole}]}\n", []string{"5 nodes[1].name: nodes[0] already"}},
 		{"other version", "apiVersion: v1\nkind: SharingConfig\n", []string{"1 apiVersion: gpuslice.dev/v1alpha1"}},
 		{"alias", head + "layouts: {a: &x {mig: {fill: 1g}}, b: *x}\n", []string{"3 layouts.b: aliases"}},
-		{"duplicate key", head + "layouts: {a: {}, a: {}}\n", []string{"3 : already defined"}},
+		{"duplicate key", head + "layouts: {a: {}, a: {}}\n", []string{"3 layouts.a: already defined on line 3"}},
 		{"two documents", head + "---\nkind: x\n", []string{"3 : second YAML document"}},
 		{"no YAML", "a: [", []string{"1 : "}},
 		{"a list", "- a\n", []string{"1 : want a mapping"}},
 	} {
-		_, err := config.Load("c.yaml", []byte(tc.text))
-		var issues config.Issues
-		if !errors.As(err, &issues) {
-			t.Errorf("%s: %v, want issues", tc.name, err)
-			continue
-		}
-		if len(issues) != len(tc.want) {
-			t.Errorf("%s: got\n%v\nwant %d issues", tc.name, issues, len(tc.want))
-			continue
-		}
-		for i, want := range tc.want {
-			at, part, _ := strings.Cut(want, ": ")
-			line, field, _ := strings.Cut(at, " ")
-			text := issues[i].Error()
-			if !strings.HasPrefix(text, "c.yaml:"+line+": ") || issues[i].Field != field && field != "" || !strings.Contains(text, part) {
-				t.Errorf("%s: got %q, want line %s, field %s, %q", tc.name, text, line, field, part)
-			}
+		checkIssues(t, tc.name, tc.text, tc.want)
+	}
+}
+
+// checkIssues wants exactly these issues, each as "line field: part of the message".
+func checkIssues(t *testing.T, name, text string, want []string) {
+	t.Helper()
+	_, err := config.Load("c.yaml", []byte(text))
+	var issues config.Issues
+	if !errors.As(err, &issues) {
+		t.Errorf("%s: %v, want issues", name, err)
+		return
+	}
+	if len(issues) != len(want) {
+		t.Errorf("%s: got\n%v\nwant %d issues", name, issues, len(want))
+		return
+	}
+	for i, w := range want {
+		at, part, _ := strings.Cut(w, ": ")
+		line, field, _ := strings.Cut(at, " ")
+		got := issues[i].Error()
+		if !strings.HasPrefix(got, "c.yaml:"+line+": ") || issues[i].Field != field && field != "" || !strings.Contains(got, part) {
+			t.Errorf("%s: got %q, want line %s, field %s, %q", name, got, line, field, part)
 		}
 	}
 }

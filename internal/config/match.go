@@ -148,7 +148,7 @@ func parseRange(text string) (indexRange, error) {
 	first, errFirst := strconv.Atoi(from)
 	last, errLast := strconv.Atoi(to)
 	if errors.Join(errFirst, errLast) != nil || first < 0 || last < first {
-		return indexRange{}, fmt.Errorf("%q is not an index such as 3 or a range such as 0-3", text)
+		return indexRange{}, fmt.Errorf("%q is not an index such as 3 or a range such as 0-3", clip(text))
 	}
 	return indexRange{first, last}, nil
 }
@@ -163,7 +163,7 @@ var memoryText = regexp.MustCompile(`^(>=|<=|>|<|=)([0-9]{1,7})(Mi|Gi)$`)
 func parseMemory(text string) (memoryCondition, error) {
 	m := memoryText.FindStringSubmatch(strings.ReplaceAll(text, " ", ""))
 	if m == nil {
-		return memoryCondition{}, fmt.Errorf("%q is not a condition such as >=80Gi, with one of >= <= > < = and Mi or Gi", text)
+		return memoryCondition{}, fmt.Errorf("%q is not a condition such as >=80Gi, with one of >= <= > < = and Mi or Gi", clip(text))
 	}
 	n, err := strconv.ParseUint(m[2], 10, 64)
 	if err != nil {

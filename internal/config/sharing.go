@@ -15,6 +15,8 @@ const (
 	Kind       = "SharingConfig"
 )
 
+// The tag empty:"refused" marks a selector: absent it fits everything, present it must say something.
+
 // Sharing is one node configuration for a whole cluster.
 type Sharing struct {
 	APIVersion    string            `yaml:"apiVersion"`
@@ -38,7 +40,7 @@ type MIG struct {
 	Slots     []string       `yaml:"slots"`
 	Fill      string         `yaml:"fill"`
 	Dynamic   bool           `yaml:"dynamic"`
-	Profiles  List           `yaml:"profiles"`
+	Profiles  List           `yaml:"profiles" empty:"refused"`
 }
 
 // TimeSlicing says how often each device is offered.
@@ -53,20 +55,20 @@ type TimeSlicing struct {
 // Node is a rule for nodes; the first whose match fits a node is the node's.
 type Node struct {
 	Name   string `yaml:"name"`
-	Match  *Match `yaml:"match"`
+	Match  *Match `yaml:"match" empty:"refused"`
 	GPUs   []GPU  `yaml:"gpus"`
 	Paused bool   `yaml:"paused"`
 }
 
 // Match says which nodes a rule is for; all of it must fit.
 type Match struct {
-	NodeLabels map[string]string `yaml:"nodeLabels"`
-	NodeNames  List              `yaml:"nodeNames"`
+	NodeLabels map[string]string `yaml:"nodeLabels" empty:"refused"`
+	NodeNames  List              `yaml:"nodeNames" empty:"refused"`
 }
 
 // GPU is a rule for GPUs of a node; the first whose select fits a GPU is the GPU's.
 type GPU struct {
-	Select *Select `yaml:"select"`
+	Select *Select `yaml:"select" empty:"refused"`
 	Layout string  `yaml:"layout"`
 	Serve  string  `yaml:"serve"`
 	Reset  string  `yaml:"reset"`
@@ -74,10 +76,10 @@ type GPU struct {
 
 // Select says which GPUs a rule is for; all of it must fit.
 type Select struct {
-	Index   List   `yaml:"index"`
-	UUID    List   `yaml:"uuid"`
-	Product string `yaml:"product"`
-	Memory  string `yaml:"memory"`
+	Index   List   `yaml:"index" empty:"refused"`
+	UUID    List   `yaml:"uuid" empty:"refused"`
+	Product string `yaml:"product" empty:"refused"`
+	Memory  string `yaml:"memory" empty:"refused"`
 }
 
 // ResourceName gives GPUs of a product a resource name of their own.

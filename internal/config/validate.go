@@ -7,8 +7,8 @@ import (
 	"fmt"
 	"maps"
 	"path"
-	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -21,14 +21,8 @@ var (
 	memories    = []string{"unbounded", "share"}
 	xidClasses  = []string{"ignore", "application", "reset", "reboot"}
 	migWays     = "instances, slots, fill, dynamic"
+	sizeExample = "a slice count such as 1g or a profile such as 1g.10gb"
 	fillExample = "a slice count such as 1g, a profile such as 1g.10gb, or balanced"
-)
-
-var (
-	profileName  = regexp.MustCompile(`^[1-9][0-9]*g\.[0-9]+gb([+-][a-z]+(\.[a-z]+)?)?$`)
-	sliceCount   = regexp.MustCompile(`^[1-9][0-9]*g$`)
-	slotName     = regexp.MustCompile(`^[1-9][0-9]*g\.[0-9]+gb([+-][a-z]+(\.[a-z]+)?)?@[0-9]+$`)
-	resourceName = regexp.MustCompile(`^([a-z0-9]([-a-z0-9.]*[a-z0-9])?/)?[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$`)
 )
 
 // MaxReplicas bounds the shares of one device; the kubelet's message limit is reached earlier on larger nodes.
@@ -36,10 +30,10 @@ const MaxReplicas = 16384
 
 func (d *document) validate(c Sharing) {
 	if c.APIVersion != APIVersion {
-		d.add("apiVersion", "%q is not %s", c.APIVersion, APIVersion)
+		d.add("apiVersion", "%q is not %s", clip(c.APIVersion), APIVersion)
 	}
 	if c.Kind != Kind {
-		d.add("kind", "%q is not %s", c.Kind, Kind)
+		d.add("kind", "%q is not %s", clip(c.Kind), Kind)
 	}
 	for name, l := range c.Layouts {
 		field := join("layouts", name)
@@ -53,7 +47,7 @@ func (d *document) validate(c Sharing) {
 	for i, n := range c.Nodes {
 		field := fmt.Sprintf("nodes[%d]", i)
 		if first, twice := names[n.Name]; twice && n.Name != "" {
-			d.add(join(field, "name"), "%q is the name of nodes[%d] already", n.Name, first)
+			d.add(join(field, "name"), "%q is the name of nodes[%d] already", clip(n.Name), first)
 		}
 		names[n.Name] = i
 		d.validateMatch(join(field, "match"), n.Match)
@@ -64,7 +58,8 @@ func (d *document) validate(c Sharing) {
 			d.validateGPU(fmt.Sprintf("%s.gpus[%d]", field, j), g, c)
 		}
 	}
-	d.validateRest(c)
+	d.validateResourceNames(c)
+	d.validateHealth(c)
 }
 
 func (d *document) validateMIG(field string, m *MIG) {
@@ -75,17 +70,14 @@ func (d *document) validateMIG(field string, m *MIG) {
 		d.add(field, "%d ways to cut are set, want exactly one of %s", ways, migWays)
 	}
 	for name, n := range m.Instances {
-		if !profileName.MatchString(name) {
-			d.add(join(join(field, "instances"), name), "%q is not a profile name such as 3g.40gb or 1g.10gb+me", name)
-		}
-		if n < 1 {
-			d.add(join(join(field, "instances"), name), "%d instances, want 1 or more", n)
+		instances := join(join(field, "instances"), name)
+		d.addFault(instances, profileFault(name))
+		if n < 1 || n > MaxSlices {
+			d.add(instances, "%d instances, want 1 to %d", n, MaxSlices)
 		}
 	}
 	for i, s := range m.Slots {
-		if !slotName.MatchString(s) {
-			d.add(fmt.Sprintf("%s.slots[%d]", field, i), "%q is not PROFILE@START such as 3g.40gb@4", s)
-		}
+		d.addFault(fmt.Sprintf("%s.slots[%d]", field, i), slotFault(s))
 	}
 	d.validateFill(field, m)
 }
@@ -102,11 +94,15 @@ func (m *MIG) ways() int {
 }
 
 func (d *document) validateFill(field string, m *MIG) {
-	if f := m.Fill; f != "" && f != "balanced" && !sliceCount.MatchString(f) && !profileName.MatchString(f) {
-		d.add(join(field, "fill"), "%q is not %s", f, fillExample)
+	if m.Fill != "" && m.Fill != "balanced" {
+		d.addFault(join(field, "fill"), sizeFault(m.Fill, fillExample))
 	}
-	if len(m.Profiles) > 0 && !m.Dynamic {
-		d.add(join(field, "profiles"), "profiles restrict dynamic: true only")
+	profiles := join(field, "profiles")
+	if len(m.Profiles) > 0 && !m.Dynamic && !d.hasIssue(join(field, "dynamic")) {
+		d.add(profiles, "profiles restrict dynamic: true only")
+	}
+	for i, p := range m.Profiles {
+		d.addFault(fmt.Sprintf("%s[%d]", profiles, i), sizeFault(p, sizeExample))
 	}
 }
 
@@ -118,8 +114,10 @@ func (d *document) validateTimeSlicing(field string, l Layout) {
 	if ts.Replicas < 1 || ts.Replicas > MaxReplicas {
 		d.add(join(field, "replicas"), "%d is not between 1 and %d", ts.Replicas, MaxReplicas)
 	}
-	if n := ts.Rename.Name; n != "" && !resourceName.MatchString(n) {
-		d.add(join(field, "rename"), "%q is not true, false or a resource name such as gpu.shared", n)
+	if n := ts.Rename.Name; n != "" {
+		if why := resourceFault(withDomain(n)); why != "" {
+			d.add(join(field, "rename"), "%q is not true, false or a resource name such as gpu.shared: %s", clip(n), why)
+		}
 	}
 	if ts.Replicas == 1 && ts.Rename != (Rename{}) {
 		d.add(join(field, "rename"), "one replica is exclusive use and keeps its name")
@@ -159,54 +157,73 @@ func (d *document) validateMatch(field string, m *Match) {
 
 func (d *document) glob(field, pattern string) {
 	if _, err := path.Match(pattern, ""); err != nil {
-		d.add(field, "%q is not a pattern: a [ needs its ], a \\ something behind it", pattern)
+		d.add(field, "%q is not a pattern: a [ needs its ], a \\ something behind it", clip(pattern))
 	}
 }
 
 func (d *document) validateGPU(field string, g GPU, c Sharing) {
+	if d.full() {
+		return
+	}
 	l, ok := c.layout(g.Layout)
-	if !ok {
+	if !ok && !d.hasIssue("layouts") {
 		names := slices.Concat(slices.Sorted(maps.Keys(c.Layouts)), builtInNames())
 		d.add(join(field, "layout"), "%s", oneOf(g.Layout, names))
 	}
 	d.enum(join(field, "serve"), g.Serve, servers)
 	d.enum(join(field, "reset"), g.Reset, resets)
 	if ok && l.MIG != nil && l.MIG.Dynamic && g.Serve != "dra" {
-		d.add(join(field, "serve"), "layout %s is dynamic and can be served by dra only", g.Layout)
+		d.add(join(field, "serve"), "layout %s is dynamic and can be served by dra only", clip(g.Layout))
 	}
-	if s := g.Select; s != nil {
-		for i, index := range s.Index {
-			if _, err := parseRange(index); err != nil {
-				d.add(fmt.Sprintf("%s.select.index[%d]", field, i), "%v", err)
-			}
+	d.validateSelect(join(field, "select"), g.Select)
+}
+
+func (d *document) validateSelect(field string, s *Select) {
+	if s == nil {
+		return
+	}
+	for i, index := range s.Index {
+		if _, err := parseRange(index); err != nil {
+			d.add(fmt.Sprintf("%s.index[%d]", field, i), "%v", err)
 		}
-		d.glob(field+".select.product", s.Product)
-		if s.Memory != "" {
-			if _, err := parseMemory(s.Memory); err != nil {
-				d.add(field+".select.memory", "%v", err)
-			}
+	}
+	d.glob(join(field, "product"), s.Product)
+	if s.Memory != "" {
+		if _, err := parseMemory(s.Memory); err != nil {
+			d.add(join(field, "memory"), "%v", err)
 		}
 	}
 }
 
-func (d *document) validateRest(c Sharing) {
+func (d *document) validateResourceNames(c Sharing) {
+	suffixed := false
+	for _, l := range c.Layouts {
+		suffixed = suffixed || l.TimeSlicing != nil && l.TimeSlicing.Rename.Suffix
+	}
 	for i, r := range c.ResourceNames {
 		field := fmt.Sprintf("resourceNames[%d]", i)
 		d.glob(join(field, "product"), r.Product)
 		if r.Product == "" {
 			d.add(join(field, "product"), "want a pattern for product names such as *H100*")
 		}
-		if !resourceName.MatchString(r.Name) || !strings.Contains(r.Name, "/") {
-			d.add(join(field, "name"), "%q is not a resource name such as nvidia.com/h100", r.Name)
+		why := resourceFault(r.Name)
+		if why == "" && suffixed && resourceFault(r.Name+sharedSuffix) != "" {
+			why = "too long for a layout with rename: true, which puts " + sharedSuffix + " behind it"
+		}
+		if why != "" {
+			d.add(join(field, "name"), "%q is not a resource name such as nvidia.com/h100: %s", clip(r.Name), why)
 		}
 	}
+}
+
+func (d *document) validateHealth(c Sharing) {
 	if c.Health == nil {
 		return
 	}
 	for xid, class := range c.Health.XIDs {
 		field := join("health.xids", xid)
-		if strings.Trim(xid, "0123456789") != "" || xid == "" {
-			d.add(field, "%q is not an XID number", xid)
+		if _, err := strconv.ParseUint(xid, 10, 32); err != nil {
+			d.add(field, "%q is not an XID number", clip(xid))
 		}
 		if !slices.Contains(xidClasses, class) {
 			d.add(field, "%s", oneOf(class, xidClasses))

@@ -96,6 +96,9 @@ func peerPID(c net.Conn) int {
 // Read asks podresources first: its List makes the kubelet drop ended pods from its memory.
 func (r *Reader) Read(ctx context.Context) (Record, error) {
 	file := filepath.Join(r.dir, "device-plugins/kubelet_internal_checkpoint")
+	if isMissing(filepath.Join(r.dir, "device-plugins")) && isMissing(filepath.Join(r.dir, "pod-resources")) {
+		return Record{}, fmt.Errorf("%s is not a kubelet's directory: it has neither device-plugins nor pod-resources", r.dir)
+	}
 	if isMissing(filepath.Join(r.dir, "pod-resources/kubelet.sock")) && isMissing(file) {
 		return Record{Absent: true}, nil
 	}

@@ -169,6 +169,9 @@ func TestReadWithoutKubelet(t *testing.T) {
 	if got, err := read(t, nodeDir(t, nil, false, false)); err != nil || !got.Absent {
 		t.Errorf("no socket and no checkpoint is no kubelet: %+v, %v", got, err)
 	}
+	if got, err := read(t, filepath.Join(t.TempDir(), "typo")); err == nil {
+		t.Errorf("a directory that is no kubelet's tells nothing: %+v", got)
+	}
 	if got, err := read(t, nodeDir(t, nil, false, true)); err == nil {
 		t.Errorf("a kubelet that is down is unknown, not idle: %+v", got)
 	}

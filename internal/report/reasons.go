@@ -16,6 +16,7 @@ type Doc struct {
 func Reasons() []Doc {
 	return []Doc{
 		{agent.ReasonConfigInvalid, "The config was refused as a whole; the last good one is in force.", "Correct the lines that the message names; `gpu-plugin validate` says the same beforehand."},
+		{agent.ReasonConfigNotKept, "A config could not be written to the state directory and is not in force yet; it is tried again.", "Look at the error in the message, such as a full disk."},
 		{agent.ReasonConfigMissing, "The configured source of the config is not there.", "Create it under the name that the message gives."},
 		{agent.ReasonNoDriver, "The NVIDIA driver does not answer.", "Install or load the driver; the agent picks it up by itself."},
 		{agent.ReasonImpossible, "A GPU cannot follow its entry of the config and keeps what it has.", "Choose among the profiles and counts that the message lists."},

@@ -68,6 +68,9 @@ func NodeLabels(ctx context.Context, client kubernetes.Interface, name string, s
 	})
 }
 
+// resync is how often what is known is given again, for a sink that could not take it.
+const resync = 10 * time.Second
+
 // lister is how the objects of a kind are read.
 type lister struct {
 	client kubernetes.Interface // says whether its server can stream lists
@@ -98,6 +101,7 @@ func follow[T any, P interface {
 	store, controller := cache.NewInformerWithOptions(cache.InformerOptions{
 		ObjectType:    kind,
 		ListerWatcher: from.named(name),
+		ResyncPeriod:  resync,
 		Handler: cache.ResourceEventHandlerFuncs{
 			AddFunc:    func(o any) { give(o, take) },
 			UpdateFunc: func(_, o any) { give(o, take) },

@@ -6,12 +6,15 @@ package source
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"os"
 	"time"
 
 	"k8s.io/klog/v2"
+
+	"gpuslice/internal/config"
 )
 
 // Sink takes what sources bring.
@@ -24,18 +27,22 @@ type Sink interface {
 // lookEvery is how often a file is read; ConfigMap volumes change by swapping a link, which file watches miss.
 const lookEvery = time.Second
 
-// File brings the content of a file until ctx ends.
+// File brings the content of a file until ctx ends. An edit is taken when two looks in a row see the same, because an editor
+// may be writing it at this moment.
 func File(ctx context.Context, path string, jitter time.Duration, sink Sink) error {
 	tick := time.NewTicker(lookEvery)
 	defer tick.Stop()
 	feed := feed{sink: sink, jitter: jitter}
+	var previous []byte
 	for {
 		text, err := os.ReadFile(path)
-		if err != nil {
+		switch {
+		case err != nil:
 			feed.unavailable(fmt.Errorf("config file: %w", err))
-		} else {
+		case !feed.any || bytes.Equal(text, previous):
 			feed.text(ctx, path, text)
 		}
+		previous = text
 		select {
 		case <-ctx.Done():
 			return nil
@@ -50,12 +57,13 @@ type feed struct {
 	sink    Sink
 	jitter  time.Duration
 	last    []byte
-	any     bool
+	any     bool // there was a text
+	taken   bool // last was accepted, or refused for what it says
 	missing string
 }
 
 func (f *feed) text(ctx context.Context, name string, text []byte) {
-	if f.any && f.missing == "" && bytes.Equal(f.last, text) {
+	if f.taken && f.missing == "" && bytes.Equal(f.last, text) {
 		return
 	}
 	if f.any && f.jitter > 0 {
@@ -65,8 +73,12 @@ func (f *feed) text(ctx context.Context, name string, text []byte) {
 		case <-time.After(rand.N(f.jitter)):
 		}
 	}
-	f.last, f.any, f.missing = text, true, ""
-	if err := f.sink.SetConfig(name, text); err != nil {
+	err := f.sink.SetConfig(name, text)
+	var mistakes config.Issues
+	if f.any, f.missing = true, ""; err == nil || errors.As(err, &mistakes) {
+		f.last, f.taken = text, true // what is wrong in itself is not tried again
+	}
+	if err != nil {
 		klog.FromContext(ctx).Error(err, "Config not accepted", "source", name)
 		return
 	}

@@ -109,9 +109,15 @@ func (s *Store) DeleteClaim(uid string) error {
 	return errors.Join(Remove(path), Remove(path+asideSuffix))
 }
 
+// UnreadableError says why the intent of a claim could not be read.
+type UnreadableError struct {
+	UID string // from the file's name
+	error
+}
+
 // Claims reads all intents of this boot, ordered by UID. A file that does not decode is moved aside alone and named in bad,
 // now and at later starts; intents of an earlier boot are dropped, because nothing of what they held is left and the kubelet asks again.
-func (s *Store) Claims() (claims []Claim, bad []error, err error) {
+func (s *Store) Claims() (claims []Claim, bad []UnreadableError, err error) {
 	entries, err := os.ReadDir(filepath.Join(s.dir, "claims"))
 	if err != nil {
 		return nil, nil, fmt.Errorf("read claims: %w", err)
@@ -130,7 +136,8 @@ func (s *Store) Claims() (claims []Claim, bad []error, err error) {
 			}
 		}
 		if err != nil {
-			bad = append(bad, err)
+			uid, _, _ := strings.Cut(e.Name(), ".json")
+			bad = append(bad, UnreadableError{UID: uid, error: err})
 			err = nil
 		}
 	}
@@ -178,6 +185,33 @@ func (s *Store) Config() ([]byte, error) {
 		return nil, fmt.Errorf("read last good config: %w", err)
 	}
 	return text, nil
+}
+
+const resourcesName = "resources.json"
+
+// SaveResources keeps every resource name that was ever offered here.
+func (s *Store) SaveResources(names []string) error {
+	text, err := json.Marshal(names)
+	if err != nil {
+		return fmt.Errorf("encode resource names: %w", err)
+	}
+	return WriteFile(filepath.Join(s.dir, resourcesName), append(text, '\n'), 0o600)
+}
+
+// Resources returns the names that were kept; none when there never were any or they are not readable any more.
+func (s *Store) Resources() ([]string, error) {
+	text, err := os.ReadFile(filepath.Join(s.dir, resourcesName))
+	if errors.Is(err, os.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read resource names: %w", err)
+	}
+	var names []string
+	if json.Unmarshal(text, &names) != nil {
+		return nil, nil // they are collected anew
+	}
+	return names, nil
 }
 
 const labelsName = "labels.json"

@@ -15,6 +15,7 @@ type Node struct {
 	DriverVersion string // "580.65.06"
 	CUDAVersion   int    // 1000*major + 10*minor; 0 = not said
 	GPUs          []GPU  // by PCI bus id
+	Silent        int    // GPUs that the driver counts and of which nothing is known, not even the address
 }
 
 // GPU is one physical GPU. A GPU with a Fault keeps what was last known of it.

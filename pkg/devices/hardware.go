@@ -77,6 +77,7 @@ func (h *Hardware) Snapshot(ctx context.Context) (Node, error) {
 		return Node{}, err
 	}
 	node.GPUs = h.readAll(ctx, ids, silent)
+	node.Silent = max(0, silent-(len(node.GPUs)-len(ids))) // those that were known before are among the GPUs
 	return node, nil
 }
 

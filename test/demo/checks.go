@@ -164,7 +164,7 @@ var checks = []check{
 			if err := d.DeletePods(ctx); err != nil {
 				return err
 			}
-			return d.Configure(ctx, strings.Replace(d.story.Edit, "layout: ", "layout: whole # ", 1))
+			return d.Configure(ctx, "apiVersion: gpuslice.dev/v1alpha1\nkind: SharingConfig\nnodes: [{gpus: [{layout: whole}]}]\n")
 		},
 		look: func(_ context.Context, d *demo) (string, string, error) {
 			return oneLine(d.machineBefore), oneLine(d.Driver.Machine().Dump()), nil
