@@ -207,3 +207,57 @@ func TestEmptyConfigIsRefused(t *testing.T) {
 	n.apply(head) // this manages nothing, on purpose
 	n.noProblems()
 }
+
+// slowDisk is a state directory on a disk that hangs until the test lets it go.
+type slowDisk struct {
+	*state.Store
+	writing, let chan struct{}
+	err          error
+}
+
+func (d *slowDisk) SaveClaim(c state.Claim) error {
+	close(d.writing)
+	<-d.let
+	if d.err != nil {
+		return d.err
+	}
+	return d.Store.SaveClaim(c)
+}
+
+// P10, P11, P1: while the intent of a claim is on its way to the disk, others are answered, and see the device as held; an
+// intent that does not arrive holds nothing.
+func TestSlowDiskBlocksNobody(t *testing.T) {
+	for _, fails := range []error{nil, errors.New("disk full")} {
+		n := newNode(t, "2xl40s")
+		store, err := state.Open(n.dir, n.machine.BootID())
+		if err != nil {
+			t.Fatal(err)
+		}
+		disk := &slowDisk{Store: store, writing: make(chan struct{}), let: make(chan struct{}), err: fails}
+		n.machine.CloseClient("agent")
+		hw := devices.New(n.machine.Open(sim.Admin("agent")), devices.Options{})
+		if n.Agent, err = agent.New(hw, n.kubelet, disk, agent.Options{NodeName: "n1", APIs: n.apis}); err != nil {
+			t.Fatal(err)
+		}
+		n.apply(head + "nodes: [{gpus: [{select: {index: 0}, layout: whole, serve: dra}]}]\n")
+		answered := make(chan error, 1)
+		go func() {
+			_, err := n.Reserve(claim("u1"), []string{"gpu-0"})
+			answered <- err
+		}()
+		<-disk.writing
+		if _, err := n.Allocate("nvidia.com/gpu", [][]string{{n.uuid(1, "")}}); err != nil {
+			t.Errorf("another device: %v", err)
+		}
+		if _, err := n.Reserve(claim("u2"), []string{"gpu-0"}); !errors.Is(err, agent.ErrHeld) {
+			t.Errorf("the same device: %v", err)
+		}
+		close(disk.let)
+		if err := <-answered; !errors.Is(err, fails) {
+			t.Errorf("answer %v, want %v", err, fails)
+		}
+		if held := len(n.Claims()); (held == 1) != (fails == nil) {
+			t.Errorf("%d claims hold after %v", held, fails)
+		}
+	}
+}

@@ -17,35 +17,73 @@ import (
 var ErrHeld = fmt.Errorf("held by another")
 
 // Reserve makes sure that a claim holds its devices, by physical overlap and claim UID, and writes the intent before it
-// answers. The same claim gets the same answer again (P6).
+// answers. The same claim gets the same answer again (P6). Calls about one claim must take turns.
 func (a *Agent) Reserve(c state.Claim, names []string) ([]Device, error) {
+	held, undo, err := a.hold(&c, names)
+	if err != nil || undo == nil {
+		return held, err
+	}
+	// The disk is not waited for under the lock: others see the devices as held meanwhile.
+	if err := a.store.SaveClaim(c); err != nil {
+		undo()
+		return nil, fmt.Errorf("claim %s: %w", c, err)
+	}
+	a.mu.Lock()
+	delete(a.unreadable, c.UID)
+	a.mu.Unlock()
+	return held, nil
+}
+
+// hold marks the devices as the claim's, in memory. undo is nil when they were before, and are on disk.
+func (a *Agent) hold(c *state.Claim, names []string) (held []Device, undo func(), err error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.view == nil {
-		return nil, fmt.Errorf("claim %s: %w: the layout of this node is not verified yet", c, ErrNotOffered)
+		return nil, nil, fmt.Errorf("claim %s: %w: the layout of this node is not verified yet", c, ErrNotOffered)
 	}
 	if _, again := a.unreadable[c.UID]; len(a.unreadable) > 0 && !again {
-		return nil, fmt.Errorf("claim %s: %w: what other claims hold is not known: %s", c, ErrHeld, slices.Sorted(maps.Values(a.unreadable))[0])
+		return nil, nil, fmt.Errorf("claim %s: %w: what other claims hold is not known: %s", c, ErrHeld, slices.Sorted(maps.Values(a.unreadable))[0])
 	}
-	held := make([]Device, len(names))
 	for i, name := range names {
-		d, ok := a.view.Device(name)
-		if !ok || d.API != DRA {
-			return nil, fmt.Errorf("claim %s: device %s: %w; there are %s", c, name, ErrNotOffered, draNames(a.view))
+		d, err := a.find(c, i, name)
+		if err != nil {
+			return nil, nil, err
 		}
-		c.Devices[i] = describe(c.Devices[i], d)
-		if before := a.boundGPU(c.UID, name); before != "" && before != d.GPU.UUID {
-			return nil, fmt.Errorf("claim %s: device %s was GPU %s when it was prepared and is %s now", c, name, before, d.GPU.UUID)
-		}
-		if err := a.isFree(c, c.Devices[i], d); err != nil {
-			return nil, fmt.Errorf("claim %s: device %s: %w", c, name, err)
-		}
-		held[i] = d
+		held = append(held, d)
 	}
-	if err := a.keepIntent(c); err != nil {
-		return nil, err
+	before, known := a.claims[c.UID]
+	if known && slices.Equal(before.Devices, c.Devices) {
+		return held, nil, nil
 	}
-	return held, nil
+	a.claims[c.UID] = *c
+	a.answers++
+	return held, func() { a.putBack(c.UID, before, known) }, nil
+}
+
+func (a *Agent) putBack(uid string, before state.Claim, known bool) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if known {
+		a.claims[uid] = before
+	} else {
+		delete(a.claims, uid)
+	}
+}
+
+// find looks up the i-th device of a claim and makes sure that the claim may have it.
+func (a *Agent) find(c *state.Claim, i int, name string) (Device, error) {
+	d, ok := a.view.Device(name)
+	if !ok || d.API != DRA {
+		return Device{}, fmt.Errorf("claim %s: device %s: %w; there are %s", c, name, ErrNotOffered, draNames(a.view))
+	}
+	c.Devices[i] = describe(c.Devices[i], d)
+	if before := a.boundGPU(c.UID, name); before != "" && before != d.GPU.UUID {
+		return Device{}, fmt.Errorf("claim %s: device %s was GPU %s when it was prepared and is %s now", c, name, before, d.GPU.UUID)
+	}
+	if err := a.isFree(*c, c.Devices[i], d); err != nil {
+		return Device{}, fmt.Errorf("claim %s: device %s: %w", c, name, err)
+	}
+	return d, nil
 }
 
 // boundGPU is the GPU that a name of a claim stands for since its intent was written: minor numbers can move to others.
@@ -56,20 +94,6 @@ func (a *Agent) boundGPU(uid, name string) string {
 		}
 	}
 	return ""
-}
-
-// keepIntent writes what a claim holds before anybody is told; the same again is not written again.
-func (a *Agent) keepIntent(c state.Claim) error {
-	if known, ok := a.claims[c.UID]; ok && slices.Equal(known.Devices, c.Devices) {
-		return nil
-	}
-	if err := a.store.SaveClaim(c); err != nil {
-		return fmt.Errorf("claim %s: %w", c, err)
-	}
-	a.claims[c.UID] = c
-	delete(a.unreadable, c.UID)
-	a.answers++
-	return nil
 }
 
 func describe(s state.Device, d Device) state.Device {
@@ -129,13 +153,13 @@ func draNames(v *View) string {
 
 // Release forgets a claim; an unknown one is success. It needs neither hardware nor API server.
 func (a *Agent) Release(uid string) error {
-	a.mu.Lock()
-	defer a.mu.Unlock()
 	if err := a.store.DeleteClaim(uid); err != nil {
 		return fmt.Errorf("claim %s: %w", uid, err)
 	}
+	a.mu.Lock()
 	delete(a.claims, uid)
 	delete(a.unreadable, uid)
+	a.mu.Unlock()
 	a.Kick()
 	return nil
 }
