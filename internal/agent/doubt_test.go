@@ -208,6 +208,33 @@ func TestEmptyConfigIsRefused(t *testing.T) {
 	n.noProblems()
 }
 
+// P1: a GPU that shall leave DRA gives nothing to new claims while an old one holds a part of it, and goes when that is over.
+func TestLeavingDRA(t *testing.T) {
+	for _, to := range []string{"none", "device-plugin"} {
+		n := newNode(t, "1xh100-sxm5-80gb")
+		serve := func(api string) string {
+			return strings.Replace(layout("{mig: {slots: [3g.40gb@0, 3g.40gb@4]}}"), "layout: it", "layout: it, serve: "+api, 1)
+		}
+		n.apply(serve("dra"))
+		if _, err := n.Reserve(claim("u1"), []string{"gpu-0-mig-3g40gb-9-0"}); err != nil {
+			t.Fatal(err)
+		}
+		n.apply(serve(to))
+		if _, err := n.Reserve(claim("u2"), []string{"gpu-0-mig-3g40gb-9-4"}); !errors.Is(err, agent.ErrNotOffered) {
+			t.Errorf("to %s: a new claim got the other half: %v", to, err)
+		}
+		if _, err := n.Reserve(claim("u1"), []string{"gpu-0-mig-3g40gb-9-0"}); err != nil {
+			t.Errorf("to %s: the old claim again: %v", to, err)
+		}
+		n.offers("")
+		if err := n.Release("u1"); err != nil {
+			t.Fatal(err)
+		}
+		n.converge()
+		n.offers(map[string]string{"none": "", "device-plugin": "mig-3g.40gb=2"}[to])
+	}
+}
+
 // slowDisk is a state directory on a disk that hangs until the test lets it go.
 type slowDisk struct {
 	*state.Store

@@ -110,6 +110,16 @@ func (u Usage) allocationsOn(g devices.GPU) []kubelet.Allocation {
 	})
 }
 
+// claimHolds says that a claim holds the very device.
+func (u Usage) claimHolds(d Device) bool {
+	return slices.ContainsFunc(u.Claims, func(c state.Claim) bool {
+		return slices.ContainsFunc(c.Devices, func(x state.Device) bool {
+			return !x.Admin && x.GPU == d.GPU.UUID && (x.Whole() || d.Instance == nil ||
+				x.ProfileID == d.Instance.Slot.Profile.ID && x.Start == d.Instance.Slot.Start)
+		})
+	})
+}
+
 // claimHolders names the claims that hold a GPU or a slot of it.
 func (u Usage) claimHolders(gpuUUID string) []string {
 	names := []string{}

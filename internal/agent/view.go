@@ -125,6 +125,9 @@ func build(c config.Sharing, apis []API, targets []Target, n devices.Node, u Usa
 				v.Problems = append(v.Problems, *blocked)
 				d.API = heldBy(t.GPU, u)
 				d.Held = d.API == DevicePlugin
+				if d.API == DRA && !u.claimHolds(d) {
+					continue // what no claim holds leaves DRA at once, or the GPU would never become idle
+				}
 			}
 			v.Devices = append(v.Devices, d)
 			if d.API == DevicePlugin && !d.Held {
