@@ -18,6 +18,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes/fake"
 
+	"gpuslice/internal/config"
 	"gpuslice/internal/source"
 )
 
@@ -25,6 +26,7 @@ import (
 type sink struct {
 	mu    sync.Mutex
 	heard []string
+	full  int // so many more configs cannot be kept
 }
 
 func (s *sink) note(text string) {
@@ -35,8 +37,14 @@ func (s *sink) note(text string) {
 
 func (s *sink) SetConfig(_ string, text []byte) error {
 	s.note("config " + string(text))
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.full > 0 {
+		s.full--
+		return errors.New("disk full")
+	}
 	if string(text) == "bad" {
-		return errors.New("refused")
+		return config.Issues{{Message: "refused"}}
 	}
 	return nil
 }
@@ -106,6 +114,18 @@ func TestFile(t *testing.T) {
 	s.hears(t, 4, "unavailable")
 	swap("two-again")
 	s.hears(t, 5, "config two-again")
+}
+
+// P5, P11: a config that could not be kept is brought again without a new edit; one that is wrong in itself is not.
+func TestConfigThatWasNotKeptIsTriedAgain(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "config.yaml")
+	if err := os.WriteFile(path, []byte("one"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s := &sink{full: 1}
+	run(t, func(ctx context.Context) error { return source.File(ctx, path, time.Millisecond, s) })
+	s.hears(t, 0, "config one")
+	s.hears(t, 1, "config one")
 }
 
 // S04, S06: a ConfigMap that is not there is said, and so is one without the key; an edit is heard.
