@@ -3,6 +3,8 @@
 
 # go-nvml wraps calls that NVIDIA has deprecated; their warnings are not ours.
 export CGO_CFLAGS := -Wno-deprecated-declarations -O2 -g
+# One way to compile, so that linters, binaries and tests share what was built.
+export GOFLAGS := -trimpath
 VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 LDFLAGS := -s -w -X gpuslice/internal/command.Version=$(VERSION)
 # Where every go.mod of the tree is that has tests of its own; test/repository checks that none is left out.
@@ -24,9 +26,11 @@ deps: ## install what Debian provides and the tests need
 	bash test/deps.sh
 
 build: ## build the binaries into bin/
-	go build -trimpath -ldflags "$(LDFLAGS)" -o bin/ ./cmd/...
+	go build -ldflags "$(LDFLAGS)" -o bin/ ./cmd/...
 
-test: deps build test-go e2e ## run every test: of every module with the race detector, the exhaustive ones, and those on a real node
+test: deps build ## run every test: of every module with the race detector, the exhaustive ones, and those on a real node
+	$(MAKE) -j2 test-go .out/cluster # tests mostly wait for conditions; the build of the cluster uses that time
+	$(MAKE) e2e
 
 test-go: build
 	set -o pipefail; for m in $(MODULES); do (cd $$m && go test -race -timeout 20m ./...) || exit 1; done

@@ -6,6 +6,7 @@ package agent
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -219,9 +220,7 @@ func place(g devices.GPU, w wish, used mig.InUse) (mig.Layout, error) {
 	}
 	busy := mig.Layout{}
 	left := map[int]int{}
-	for id, n := range w.counts {
-		left[id] = n
-	}
+	maps.Copy(left, w.counts)
 	for _, inst := range g.MIG.Instances {
 		id := inst.Slot.Profile.ID
 		wanted := left[id] > 0 || w.fill != nil && w.fill.ID == id

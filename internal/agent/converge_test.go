@@ -6,6 +6,7 @@ package agent_test
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -345,9 +346,7 @@ func TestRandomEditsEndAsPlanned(t *testing.T) {
 				n.cut(before)
 				continue
 			}
-			for name, count := range view.Targets[0].Policy.Layout.MIG.Instances {
-				want[name] = count
-			}
+			maps.Copy(want, view.Targets[0].Policy.Layout.MIG.Instances)
 			for _, i := range n.machine.GPUs()[0].Instances {
 				name, _, _ := strings.Cut(i.Slot, "@")
 				want[name]--

@@ -169,8 +169,6 @@ func (a *Agent) Claims() map[string]state.Claim {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	all := map[string]state.Claim{}
-	for uid, c := range a.claims {
-		all[uid] = c
-	}
+	maps.Copy(all, a.claims)
 	return all
 }

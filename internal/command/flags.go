@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -148,10 +149,5 @@ func (f *Flags) checkConfig() error {
 }
 
 func contains(list []string, text string) bool {
-	for _, x := range list {
-		if x == text {
-			return true
-		}
-	}
-	return false
+	return slices.Contains(list, text)
 }

@@ -144,9 +144,9 @@ func (d *document) walkField(n *yaml.Node, f reflect.StructField, path string) {
 func (d *document) walkStruct(n *yaml.Node, t reflect.Type, path string) {
 	fields := map[string]reflect.StructField{}
 	names := []string{}
-	for i := range t.NumField() {
-		if name := t.Field(i).Tag.Get("yaml"); name != "" {
-			fields[name] = t.Field(i)
+	for field := range t.Fields() {
+		if name := field.Tag.Get("yaml"); name != "" {
+			fields[name] = field
 			names = append(names, name)
 		}
 	}
@@ -188,12 +188,12 @@ func placesOf(key string) []string {
 		case reflect.Map:
 			visit(t.Elem(), path+".*")
 		case reflect.Struct:
-			for i := range t.NumField() {
-				if name := t.Field(i).Tag.Get("yaml"); name != "" {
+			for field := range t.Fields() {
+				if name := field.Tag.Get("yaml"); name != "" {
 					if name == key {
 						places = append(places, join(path, name))
 					}
-					visit(t.Field(i).Type, join(path, name))
+					visit(field.Type, join(path, name))
 				}
 			}
 		}

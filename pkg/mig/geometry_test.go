@@ -5,6 +5,7 @@ package mig_test
 
 import (
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 
@@ -40,7 +41,7 @@ func TestCheckRefusesWhatBruteForceDoes(t *testing.T) {
 		}
 		for _, l := range all {
 			for _, s := range g.Slots() {
-				bigger := mig.NewLayout(append(l[:len(l):len(l)], s)...)
+				bigger := mig.NewLayout(append(slices.Clip(l), s)...)
 				if len(bigger) == len(l) {
 					continue
 				}

@@ -4,6 +4,7 @@
 package mig_test
 
 import (
+	"slices"
 	"testing"
 
 	"gpuslice/pkg/mig"
@@ -108,7 +109,7 @@ func layouts(g mig.Geometry, with func(mig.Profile) bool) []mig.Layout {
 				}
 			}
 			if free && ofa <= 1 && same < s.Profile.MaxInstances {
-				grow(i+1, next, append(chosen[:len(chosen):len(chosen)], s))
+				grow(i+1, next, append(slices.Clip(chosen), s))
 			}
 		}
 	}

@@ -58,7 +58,7 @@ func TestPackAgainstBruteForce(t *testing.T) {
 	}
 	for _, l := range all {
 		for _, s := range g.Slots() {
-			if bigger := mig.NewLayout(append(l[:len(l):len(l)], s)...); len(bigger) > len(l) && legal[bigger.String()] {
+			if bigger := mig.NewLayout(append(slices.Clip(l), s)...); len(bigger) > len(l) && legal[bigger.String()] {
 				freedom[l.String()] += s.Profile.MemorySlices
 			}
 		}

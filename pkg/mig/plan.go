@@ -123,11 +123,12 @@ func (p Plan) String() string {
 	for i, s := range p.Steps {
 		steps[i] = s.String()
 	}
-	text := fmt.Sprintf("plan %s: %s", p.GPU, strings.Join(steps, "; "))
+	var text strings.Builder
+	fmt.Fprintf(&text, "plan %s: %s", p.GPU, strings.Join(steps, "; "))
 	for _, b := range p.Blocked {
-		text += fmt.Sprintf("\nblocked %s: %s", p.GPU, b)
+		fmt.Fprintf(&text, "\nblocked %s: %s", p.GPU, b)
 	}
-	return text
+	return text.String()
 }
 
 // Removes lists the instances that the plan takes away.

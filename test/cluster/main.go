@@ -93,7 +93,7 @@ func build(ctx context.Context) (map[string]string, error) {
 // demo builds what it shows, from the tree that it stands in, and shows it in a node.
 func demo(ctx context.Context) (status int, err error) {
 	const teller = ".out/demo.bin"
-	for _, args := range [][]string{{"build", "-trimpath", "-o", "bin/", "./cmd/..."}, {"build", "-o", teller, "./test/demo"}} {
+	for _, args := range [][]string{{"build", "-trimpath", "-o", "bin/", "./cmd/..."}, {"build", "-trimpath", "-o", teller, "./test/demo"}} {
 		if out, err := exec.CommandContext(ctx, "go", args...).CombinedOutput(); err != nil {
 			return 0, fmt.Errorf("go %s: %w: %s", strings.Join(args, " "), err, out)
 		}

@@ -68,7 +68,7 @@ func (f fixture) createAll(slots string) []devices.GIHandle {
 	f.t.Helper()
 	gpu := f.at(0)
 	var made []devices.GIHandle
-	for _, s := range strings.Fields(slots) {
+	for s := range strings.FieldsSeq(slots) {
 		var start int
 		name, rest, _ := strings.Cut(s, "@")
 		if _, err := fmt.Sscan(rest, &start); err != nil {

@@ -67,7 +67,7 @@ func (m *Machine) carve(g *gpu, text string) error {
 		gi.insertCI(r.filling(), r.filling().spans[0], m.migUUID(g))
 		return nil
 	}
-	for _, word := range strings.Fields(parts[4]) {
+	for word := range strings.FieldsSeq(parts[4]) {
 		c, ok := find(r.cis, func(c ciRow) bool { return fmt.Sprintf("%dc", c.Slices) == word })
 		if !ok {
 			return fmt.Errorf("%q: %s has no compute instance %q", text, r.Name, word)

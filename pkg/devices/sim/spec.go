@@ -29,7 +29,7 @@ func Parse(spec string) (*Machine, error) {
 		return m, nil
 	}
 	var file machineFile
-	for _, part := range strings.Split(spec, ",") {
+	for part := range strings.SplitSeq(spec, ",") {
 		g, err := parsePart(strings.TrimSpace(part))
 		if err != nil {
 			return nil, fmt.Errorf("machine spec %q: %w", spec, err)

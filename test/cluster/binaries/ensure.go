@@ -68,54 +68,62 @@ func Ensure(ctx context.Context, modulesDir, cache string, modules []Module, pro
 		if err != nil {
 			return nil, fmt.Errorf("read the version of %s: %w", module.Folder, err)
 		}
+		if err := ensure(ctx, module, version, dir, module.cacheDir(cache, version), progress); err != nil {
+			return nil, err
+		}
 		for _, program := range module.Names() {
-			path := filepath.Join(module.cacheDir(cache, version), program)
-			if err := ensure(ctx, module, program, version, dir, path, progress); err != nil {
-				return nil, err
-			}
-			paths[program] = path
+			paths[program] = filepath.Join(module.cacheDir(cache, version), program)
 		}
 	}
 	return paths, nil
 }
 
-func ensure(ctx context.Context, m Module, program, version, dir, path string, progress io.Writer) error {
-	if _, err := os.Stat(path); err == nil {
-		return nil
-	} else if !errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("look for %s: %w", program, err)
+// ensure builds the programs of a module that the folder lacks.
+func ensure(ctx context.Context, m Module, version, dir, folder string, progress io.Writer) error {
+	var missing []string
+	for _, program := range m.Names() {
+		if _, err := os.Stat(filepath.Join(folder, program)); errors.Is(err, fs.ErrNotExist) {
+			missing = append(missing, program)
+		} else if err != nil {
+			return fmt.Errorf("look for %s: %w", program, err)
+		}
 	}
-	start := time.Now()
-	fmt.Fprintf(progress, "%s %s: building, which may take minutes\n", program, version)
-	if err := build(ctx, m, program, version, dir, path); err != nil {
+	if len(missing) == 0 {
+		return nil
+	}
+	start, names := time.Now(), strings.Join(missing, ", ")
+	fmt.Fprintf(progress, "%s %s: building, which may take minutes\n", names, version)
+	if err := build(ctx, m, missing, version, dir, folder); err != nil {
 		return err
 	}
-	fmt.Fprintf(progress, "%s %s: built in %.1f s\n", program, version, time.Since(start).Seconds())
+	fmt.Fprintf(progress, "%s %s: built in %.1f s\n", names, version, time.Since(start).Seconds())
 	return nil
 }
 
 // build writes to a temporary folder first, so that the cache never holds half a program.
-func build(ctx context.Context, m Module, program, version, dir, path string) error {
-	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-		return fmt.Errorf("create the folder of %s: %w", program, err)
+func build(ctx context.Context, m Module, programs []string, version, dir, folder string) error {
+	names := strings.Join(programs, ", ")
+	if err := os.MkdirAll(folder, 0o755); err != nil {
+		return fmt.Errorf("create the folder of %s: %w", names, err)
 	}
-	temporary, err := os.MkdirTemp(filepath.Dir(path), ".build-")
+	temporary, err := os.MkdirTemp(folder, ".build-")
 	if err != nil {
-		return fmt.Errorf("create the build folder of %s: %w", program, err)
+		return fmt.Errorf("create the build folder of %s: %w", names, err)
 	}
 	defer os.RemoveAll(temporary)
-	file := filepath.Join(temporary, program)
-	command := exec.CommandContext(ctx, "go", m.buildArgs(program, version, file)...)
+	command := exec.CommandContext(ctx, "go", m.buildArgs(programs, version, temporary)...)
 	command.Dir = dir
 	command.Env = append(os.Environ(), "GOWORK=off", "GOFLAGS=")
 	if m.Cgo {
 		command.Env = append(command.Env, "CGO_ENABLED=1")
 	}
 	if output, err := command.CombinedOutput(); err != nil {
-		return fmt.Errorf("build %s %s: %w\n%s", program, version, err, strings.TrimSpace(string(output)))
+		return fmt.Errorf("build %s %s: %w\n%s", names, version, err, strings.TrimSpace(string(output)))
 	}
-	if err := os.Rename(file, path); err != nil {
-		return fmt.Errorf("keep %s: %w", program, err)
+	for _, program := range programs {
+		if err := os.Rename(filepath.Join(temporary, program), filepath.Join(folder, program)); err != nil {
+			return fmt.Errorf("keep %s: %w", program, err)
+		}
 	}
 	return nil
 }

@@ -21,7 +21,7 @@ type Module struct {
 	Folder string
 	// Path of the pinned requirement, whose version is the version of the programs.
 	Path string
-	// Programs maps the name of a program to its package.
+	// Programs maps the name of a program to its package; where there are several, the last part of the package is the name.
 	Programs map[string]string
 	// Stamped programs refuse or confuse clients unless their version is linked in.
 	Stamped bool
@@ -75,8 +75,8 @@ func (m Module) cacheDir(cache, version string) string {
 	return filepath.Join(cache, name+"-"+version)
 }
 
-// buildArgs are the arguments of the go command that builds one program into a file.
-func (m Module) buildArgs(program, version, file string) []string {
+// buildArgs are the arguments of the go command that builds programs into a folder: all in one command, which links side by side.
+func (m Module) buildArgs(programs []string, version, folder string) []string {
 	link := "-s -w"
 	if m.Stamped {
 		major, rest, _ := strings.Cut(strings.TrimPrefix(version, "v"), ".")
@@ -84,7 +84,15 @@ func (m Module) buildArgs(program, version, file string) []string {
 		const stamp = " -X k8s.io/component-base/version."
 		link += stamp + "gitVersion=" + version + stamp + "gitMajor=" + major + stamp + "gitMinor=" + minor
 	}
-	return []string{"build", "-trimpath", "-ldflags", link, "-o", file, m.Programs[program]}
+	output := folder + "/"
+	if len(programs) == 1 {
+		output += programs[0]
+	}
+	args := []string{"build", "-trimpath", "-ldflags", link, "-o", output}
+	for _, program := range programs {
+		args = append(args, m.Programs[program])
+	}
+	return args
 }
 
 // requiredVersion reads the version that a go.mod requires of a module.

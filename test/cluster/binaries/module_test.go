@@ -6,6 +6,7 @@ package binaries
 import (
 	"bytes"
 	"os"
+	"path"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -35,18 +36,29 @@ func TestRequiredVersion(t *testing.T) {
 func TestBuildArgs(t *testing.T) {
 	modules := Modules("")
 	kubernetes, etcd := modules[len(modules)-1], modules[0]
-	got := kubernetes.buildArgs("kubelet", "v1.34.4", "/out/kubelet")
+	got := kubernetes.buildArgs([]string{"kube-scheduler", "kubelet"}, "v1.34.4", "/out")
 	want := []string{
 		"build", "-trimpath", "-ldflags", "-s -w -X k8s.io/component-base/version.gitVersion=v1.34.4" +
 			" -X k8s.io/component-base/version.gitMajor=1 -X k8s.io/component-base/version.gitMinor=34",
-		"-o", "/out/kubelet", "k8s.io/kubernetes/cmd/kubelet",
+		"-o", "/out/", "k8s.io/kubernetes/cmd/kube-scheduler", "k8s.io/kubernetes/cmd/kubelet",
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("kubelet (-want +got):\n%s", diff)
 	}
 	want = []string{"build", "-trimpath", "-ldflags", "-s -w", "-o", "/out/etcd", "go.etcd.io/etcd/server/v3"}
-	if diff := cmp.Diff(want, etcd.buildArgs("etcd", "v3.6.16", "/out/etcd")); diff != "" {
+	if diff := cmp.Diff(want, etcd.buildArgs([]string{"etcd"}, "v3.6.16", "/out")); diff != "" {
 		t.Errorf("etcd (-want +got):\n%s", diff)
+	}
+}
+
+// The go command names the programs of one build after their packages.
+func TestProgramsOfOneBuildAreNamedByTheirPackages(t *testing.T) {
+	for _, m := range Modules("") {
+		for name, pkg := range m.Programs {
+			if len(m.Programs) > 1 && path.Base(pkg) != name {
+				t.Errorf("%s: %s would be built as %s", m.Folder, name, path.Base(pkg))
+			}
+		}
 	}
 }
 

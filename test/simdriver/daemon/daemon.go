@@ -15,6 +15,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"net"
 	"os"
 	"path/filepath"
@@ -206,9 +207,7 @@ func (d *Daemon) Calls(pid int) map[string]int {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	counts := map[string]int{}
-	for symbol, n := range d.calls[pid] {
-		counts[symbol] = n
-	}
+	maps.Copy(counts, d.calls[pid])
 	return counts
 }
 

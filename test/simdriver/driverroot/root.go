@@ -20,6 +20,7 @@ import (
 	"fmt"
 	"maps"
 	"path/filepath"
+	"strings"
 	"sync"
 
 	"golang.org/x/sys/unix"
@@ -107,11 +108,12 @@ func (r *Root) Apply(s State) error {
 
 // fixedKey is equal for states whose fixed parts are equal.
 func (s State) fixedKey() string {
-	key := fmt.Sprint(s.Version, s.Loaded, s.BootID)
+	var key strings.Builder
+	fmt.Fprint(&key, s.Version, s.Loaded, s.BootID)
 	for _, g := range s.GPUs {
-		key += fmt.Sprint(" ", g.Minor, g.UUID, g.BusID, g.NUMA, g.CanMIG)
+		fmt.Fprint(&key, " ", g.Minor, g.UUID, g.BusID, g.NUMA, g.CanMIG)
 	}
-	return key
+	return key.String()
 }
 
 func (r *Root) fixedTree(s State) tree {
