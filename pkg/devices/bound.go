@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"time"
 )
@@ -79,8 +80,16 @@ func (b *bounds) abandon(key, operation string, returned <-chan struct{}) {
 	}()
 }
 
-func (b *bounds) exhausted() bool {
+// exhausted says whether too many calls hang, or calls on every GPU of a node that has several: then it is not one GPU that
+// is ill but this process's way to the driver.
+func (b *bounds) exhausted(gpus int) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return b.count >= maxAbandoned
+	ill := 0
+	for key := range b.hanging {
+		if strings.Contains(key, ":") {
+			ill++
+		}
+	}
+	return b.count >= maxAbandoned || gpus > 1 && ill >= gpus
 }

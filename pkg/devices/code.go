@@ -4,6 +4,7 @@
 package devices
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -59,6 +60,14 @@ func (c Code) Error() string {
 		return "driver answered " + name
 	}
 	return fmt.Sprintf("driver answered code %d", int(c))
+}
+
+// explained says what to do about an answer that the driver gives without a reason.
+func explained(err error) error {
+	if !errors.Is(err, ErrNoPermission) {
+		return err
+	}
+	return fmt.Errorf("%w: this process needs root, or /dev/nvidia-caps/nvidia-cap1 (mig/config) and nvidia-cap2 (mig/monitor)", err)
 }
 
 // ParseCode reads a name of nvml.h without the NVML_ERROR_ prefix, "IN_USE"; the error lists the valid names.

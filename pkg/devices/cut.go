@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 
 	"gpuslice/pkg/mig"
 )
@@ -24,13 +25,44 @@ type cutter struct {
 func (h *Hardware) On(pci string) mig.Partitioner { return cutter{hw: h, pci: pci} }
 
 func (c cutter) do(ctx context.Context, what string, fn func(GPUHandle) error) error {
-	return c.hw.bounds.do(ctx, c.pci, what+" on GPU "+c.pci, func() error {
-		gpu, err := c.hw.driver.GPUByBusID(longBusID(c.pci))
+	return explained(c.named(c.hw.withGPU(ctx, c.pci, what, fn)))
+}
+
+// withGPU runs fn with a handle in the open session, which it opens if a release has closed it.
+func (h *Hardware) withGPU(ctx context.Context, pci, what string, fn func(GPUHandle) error) error {
+	if err := h.reopen(ctx, pci); err != nil {
+		return err
+	}
+	return h.call(ctx, pci, what+" on GPU "+pci, func() error {
+		gpu, err := h.driver.GPUByBusID(longBusID(pci))
 		if err != nil {
 			return fmt.Errorf("open GPU: %w", err)
 		}
 		return fn(gpu)
 	})
+}
+
+// named says who holds the GPU when the driver says only that somebody does.
+func (c cutter) named(err error) error {
+	if !errors.Is(err, ErrInUse) {
+		return err
+	}
+	holders := c.hw.Clients(c.pci)
+	if len(holders) == 0 { // modules are worth a word only when nothing else holds it
+		holders = c.hw.opts.Holders.Modules()
+	}
+	if len(holders) == 0 {
+		return err
+	}
+	return fmt.Errorf("%w: held by %s", err, strings.Join(holders, ", "))
+}
+
+// Clients names the other processes that work with a GPU, as far as they can be seen.
+func (h *Hardware) Clients(pci string) []string {
+	h.mu.Lock()
+	gpu := h.known[pci]
+	h.mu.Unlock()
+	return h.opts.Holders.Clients(longBusID(pci), gpu.Minor)
 }
 
 // SetMode switches MIG mode and looks whether it took effect: the call's success says only that it was accepted.
@@ -39,6 +71,9 @@ func (c cutter) SetMode(ctx context.Context, on bool) error {
 		activation, err := c.hw.driver.SetMIGMode(gpu, on)
 		if err != nil {
 			return err
+		}
+		if errors.Is(activation, ErrResetRequired) {
+			return fmt.Errorf("%w: %w: %w", ErrModePending, mig.ErrNeedsReset, activation)
 		}
 		if activation != nil {
 			return fmt.Errorf("%w: %w", ErrModePending, activation)

@@ -3,7 +3,10 @@
 
 package devices
 
-import "time"
+import (
+	"context"
+	"time"
+)
 
 // Handles are opaque and belong to the session that returned them.
 // A handle outlives neither Shutdown nor the thing it names: then calls with it answer an error, never another thing's data.
@@ -21,6 +24,7 @@ type (
 // Calls may block for as long as the driver likes; the caller bounds them.
 type Driver interface {
 	Enumerator
+	Persister
 	Partitioner
 	ProcessLister
 	EventSource
@@ -48,12 +52,36 @@ type Enumerator interface {
 	Name(GPUHandle) (string, error)
 	// BusID is upper case with an eight-digit domain, as the driver prints it.
 	BusID(GPUHandle) (string, error)
+	// PCIDevice has the device in the upper half and the vendor in the lower: 0x233010DE.
+	PCIDevice(GPUHandle) (device, subsystem uint32, err error)
 	// Brand and Architecture are the numbers of nvml.h.
 	Brand(GPUHandle) (int, error)
 	Architecture(GPUHandle) (int, error)
 	ComputeCapability(GPUHandle) (major, minor int, err error)
 	// Memory is in bytes.
 	Memory(GPUHandle) (total uint64, err error)
+}
+
+// Persister reads and sets persistence mode, which keeps a GPU initialised without clients and so holds it against a reset and
+// a change of its MIG mode.
+type Persister interface {
+	PersistenceMode(GPUHandle) (on bool, err error)
+	SetPersistenceMode(gpu GPUHandle, on bool) error
+}
+
+// Resetter resets a GPU that nobody holds. It is no part of a session: the library has no call for it, the driver's own
+// program does it as a client of its own.
+type Resetter interface {
+	// Reset takes "00000000:65:00.0". It answers an error that wraps ErrInUse while somebody holds the GPU.
+	Reset(ctx context.Context, busID string) error
+}
+
+// Holders knows what the driver does not tell: who else works with a GPU.
+type Holders interface {
+	// Clients are other processes that work with the GPU of that bus id and minor number; this one is none.
+	Clients(busID string, minor int) []string
+	// Modules are kernel modules that build on the driver's, which hold every GPU.
+	Modules() []string
 }
 
 // GIProfile is what the driver says of one kind of GPU instance.

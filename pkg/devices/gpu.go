@@ -26,6 +26,8 @@ type GPU struct {
 	Product      string
 	Model        string // short key, see ModelOf
 	PCI          string // "0000:65:00.0"
+	PCIDevice    uint32 // device in the upper half, vendor in the lower; 0 = the driver does not say
+	PCISubsystem uint32
 	NUMA         int    // -1 = unknown
 	MemoryMiB    uint64 // 0 = the driver does not say
 	Brand        int
@@ -36,6 +38,9 @@ type GPU struct {
 	MIG          mig.State
 	// Fault is why the GPU could not be read this time; its other values are then from the last good reading.
 	Fault error
+	// Released is why this process keeps its hands off the GPU, so that others can reset or reload it; "" = it does not.
+	// The other values are then from the last reading.
+	Released string
 }
 
 // Name is how messages and DRA call the GPU: by the minor number of its device node.
@@ -56,6 +61,9 @@ func (g GPU) String() string {
 	}
 	if g.IsMIGCapable() && g.MIG.Mode.Current != g.MIG.Mode.Pending {
 		text += fmt.Sprintf(" pending=%s", onOff(g.MIG.Mode.Pending))
+	}
+	if g.Released != "" {
+		text += " released=" + fmt.Sprintf("%q", g.Released)
 	}
 	if g.Fault != nil {
 		text += " fault=" + fmt.Sprintf("%q", g.Fault.Error())

@@ -28,7 +28,16 @@ type Options struct {
 	CallLimit time.Duration
 	// NUMANode answers for a PCI address; negative means unknown. Default: unknown.
 	NUMANode func(pci string) int
+	// Resetter resets GPUs; none means that they cannot be reset here.
+	Resetter Resetter
+	// Holders names what else holds a GPU; default: nobody can say.
+	Holders Holders
 }
+
+type noHolders struct{}
+
+func (noHolders) Clients(string, int) []string { return nil }
+func (noHolders) Modules() []string            { return nil }
 
 // Hardware is the adapter above the seam. It opens GPUs by PCI bus id, because a look-up by UUID fails for all while one is
 // lost, keeps what it knows of a GPU that does not answer, and never waits for the driver longer than its limit.
@@ -36,10 +45,12 @@ type Hardware struct {
 	driver Driver
 	opts   Options
 	bounds *bounds
+	gate   gate
 
-	mu     sync.Mutex // guards what follows
-	opened bool
-	known  map[string]GPU // last good reading by PCI address
+	mu       sync.Mutex // guards what follows
+	opened   bool
+	known    map[string]GPU    // last good reading by PCI address
+	released map[string]string // why, by PCI address; AllGPUs concerns every GPU
 }
 
 // New wraps a driver session that is not open yet.
@@ -47,6 +58,9 @@ func New(d Driver, opts Options) *Hardware {
 	opts.CallLimit = cmp.Or(opts.CallLimit, 30*time.Second)
 	if opts.NUMANode == nil {
 		opts.NUMANode = func(string) int { return -1 }
+	}
+	if opts.Holders == nil {
+		opts.Holders = noHolders{}
 	}
 	return &Hardware{driver: d, opts: opts, bounds: newBounds(opts.CallLimit), known: map[string]GPU{}}
 }
@@ -56,13 +70,16 @@ func New(d Driver, opts Options) *Hardware {
 func (h *Hardware) Snapshot(ctx context.Context) (Node, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	if h.released[AllGPUs] != "" {
+		return h.remembered(), nil
+	}
 	if err := h.open(ctx); err != nil {
 		return Node{}, err
 	}
 	var node Node
 	ids := []string{}
 	silent := 0
-	err := h.bounds.do(ctx, "", "read the driver's list of GPUs", func() (err error) {
+	err := h.call(ctx, "", "read the driver's list of GPUs", func() (err error) {
 		if node.DriverVersion, err = optional(h.driver.DriverVersion()); err != nil {
 			return fmt.Errorf("read driver version: %w", err)
 		}
@@ -90,7 +107,24 @@ func (h *Hardware) open(ctx context.Context) error {
 		return fmt.Errorf("open the driver: %w", err)
 	}
 	h.opened = true
+	h.gate.open()
 	return nil
+}
+
+// call bounds a call of the open session.
+func (h *Hardware) call(ctx context.Context, key, operation string, fn func() error) error {
+	return h.callIn(ctx, 0, key, operation, fn)
+}
+
+// callIn is call for a session that is known by its number.
+func (h *Hardware) callIn(ctx context.Context, generation int, key, operation string, fn func() error) error {
+	return h.bounds.do(ctx, key, operation, func() error {
+		if err := h.gate.enter(generation); err != nil {
+			return fmt.Errorf("%s: %w", operation, err)
+		}
+		defer h.gate.leave()
+		return fn()
+	})
 }
 
 // reopenIfClosed ends a session that the driver has ended, so that a reloaded driver is picked up.
@@ -98,6 +132,7 @@ func (h *Hardware) reopenIfClosed(err error) {
 	if errors.Is(err, ErrUninitialized) || errors.Is(err, ErrDriverNotLoaded) || errors.Is(err, ErrVersionMismatch) {
 		_ = h.driver.Shutdown() // the session is dead already; what Shutdown says of it changes nothing
 		h.opened = false
+		h.gate.takeSets()
 	}
 }
 
@@ -105,19 +140,23 @@ func (h *Hardware) reopenIfClosed(err error) {
 func (h *Hardware) Close(ctx context.Context) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if !h.opened {
-		return nil
-	}
-	h.opened = false
-	return h.bounds.do(ctx, "", "close the driver", h.driver.Shutdown)
+	return h.closeSession(ctx)
 }
 
 // Exhausted says that so many calls hang that a new process is the better remedy (P11).
-func (h *Hardware) Exhausted() bool { return h.bounds.exhausted() }
+func (h *Hardware) Exhausted() bool {
+	h.mu.Lock()
+	gpus := len(h.known)
+	h.mu.Unlock()
+	return h.bounds.exhausted(gpus)
+}
 
 // list returns the PCI addresses that the driver enumerates, and how many GPUs it counts that do not say theirs: such a
 // one is known from before, or not at all.
 func (h *Hardware) list() (ids []string, silent int, err error) {
+	if len(h.released) > 0 { // a look-up by index would take hold of the released ones
+		return h.notReleased(), 0, nil
+	}
 	n, err := h.driver.GPUCount()
 	if err != nil {
 		return nil, 0, fmt.Errorf("count GPUs: %w", err)
@@ -148,10 +187,18 @@ func (h *Hardware) readAll(ctx context.Context, listed []string, silent int) []G
 	var wg sync.WaitGroup
 	for i, id := range ids {
 		known, isKnown := h.known[id]
+		if why := h.released[id]; why != "" {
+			gpus[i] = known
+			gpus[i].Released = why
+			continue
+		}
 		wg.Go(func() { gpus[i] = h.read(ctx, id, known, isKnown) })
 	}
 	wg.Wait()
 	for i, id := range ids {
+		if gpus[i].Released != "" {
+			continue
+		}
 		if gpus[i].Fault == nil {
 			h.known[id] = gpus[i]
 		} else if h.reopenIfClosed(gpus[i].Fault); silent == 0 && !slices.Contains(listed, id) {
@@ -164,7 +211,7 @@ func (h *Hardware) readAll(ctx context.Context, listed []string, silent int) []G
 // read returns the last good reading with the fault when the GPU does not answer now.
 func (h *Hardware) read(ctx context.Context, pci string, known GPU, isKnown bool) GPU {
 	fresh := make(chan GPU, 1) // not a variable: an abandoned call must not write into what we return
-	err := h.bounds.do(ctx, pci, "read GPU "+pci, func() error {
+	err := h.call(ctx, pci, "read GPU "+pci, func() error {
 		g, err := h.readGPU(pci, known)
 		if err == nil {
 			fresh <- g
@@ -178,7 +225,7 @@ func (h *Hardware) read(ctx context.Context, pci string, known GPU, isKnown bool
 	if !isKnown {
 		last = GPU{PCI: pci, Minor: -1, Index: -1, NUMA: -1, Model: "unknown"}
 	}
-	last.Fault = err
+	last.Fault = explained(err)
 	return last
 }
 
@@ -206,14 +253,16 @@ func (h *Hardware) readGPU(pci string, known GPU) (GPU, error) {
 
 func (h *Hardware) readMIG(handle GPUHandle, g GPU) (GPU, error) {
 	g.MIG = mig.State{GPU: g.Name(), ModeNeedsReset: g.Architecture == architectureAmpere}
-	_, _, err := h.driver.MIGMode(handle)
+	current, _, err := h.driver.MIGMode(handle)
 	if isAbsent(err) || errors.Is(err, ErrInvalidArgument) {
 		return g, nil
 	}
 	if err != nil {
 		return GPU{}, fmt.Errorf("%s: read MIG mode: %w", g.Name(), err)
 	}
-	if g.Geometry, err = geometry(h.driver, handle, g.MemoryMiB); err != nil {
+	if g.Geometry, err = geometry(h.driver, handle, g.MemoryMiB); errors.Is(err, ErrNoPermission) && !current {
+		return g, nil // it is whole, and whole it can be used
+	} else if err != nil {
 		return GPU{}, fmt.Errorf("%s: read MIG profiles: %w", g.Name(), err)
 	}
 	if !g.IsMIGCapable() {

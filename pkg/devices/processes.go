@@ -13,11 +13,7 @@ import (
 // for a caller in the host's PID namespace, which the driver does not say: the caller must know.
 func (h *Hardware) Processes(ctx context.Context, pci string) ([]Process, error) {
 	result := make(chan []Process, 1)
-	err := h.bounds.do(ctx, pci, "list processes on GPU "+pci, func() error {
-		gpu, err := h.driver.GPUByBusID(longBusID(pci))
-		if err != nil {
-			return fmt.Errorf("open GPU %s: %w", pci, err)
-		}
+	err := h.withGPU(ctx, pci, "list processes", func(gpu GPUHandle) error {
 		all := []Process{}
 		for _, kind := range []ProcessKind{ComputeProcess, GraphicsProcess, MPSProcess} {
 			list, err := h.driver.Processes(gpu, kind)
@@ -33,7 +29,7 @@ func (h *Hardware) Processes(ctx context.Context, pci string) ([]Process, error)
 		return nil
 	})
 	if err != nil {
-		return nil, err
+		return nil, explained(err)
 	}
 	return <-result, nil
 }

@@ -26,6 +26,9 @@ func readIdentity(d Driver, h GPUHandle) (GPU, error) {
 	}
 	g.PCI = shortBusID(bus)
 	g.NUMA = -1
+	if g.PCIDevice, g.PCISubsystem, err = d.PCIDevice(h); err != nil && !isAbsent(err) {
+		return g, fmt.Errorf("read PCI ids: %w", err)
+	}
 	if g.Product, err = optional(d.Name(h)); err != nil {
 		return g, fmt.Errorf("read name: %w", err)
 	}

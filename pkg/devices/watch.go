@@ -7,7 +7,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"time"
 )
@@ -42,17 +41,25 @@ func (h *Hardware) watchOnce(ctx context.Context, notify func()) error {
 	if len(pcis) == 0 {
 		return ErrNotSupported
 	}
+	session := h.gate.session()
 	var set EventSet
-	err := h.bounds.do(ctx, "events", "watch for events", func() (err error) {
-		set, err = h.register(pcis)
+	err := h.callIn(ctx, session, "events", "watch for events", func() (err error) {
+		if set, err = h.register(pcis); err == nil {
+			h.gate.keep(set)
+		}
 		return err
 	})
 	if err != nil {
 		return err
 	}
-	defer func() { _ = h.bounds.do(context.WithoutCancel(ctx), "events", "end watching", set.Close) }() // nothing depends on it
+	defer func() { // nothing depends on it; a session that was closed has closed its sets
+		_ = h.callIn(context.WithoutCancel(ctx), session, "events", "end watching", func() error {
+			h.gate.drop(set)
+			return set.Close()
+		})
+	}()
 	for ctx.Err() == nil && slices.Equal(pcis, h.knownGPUs()) {
-		err := h.bounds.do(ctx, "events", "wait for events", func() error {
+		err := h.callIn(ctx, session, "events", "wait for events", func() error {
 			_, err := set.Wait(waitSlice)
 			return err
 		})
@@ -73,7 +80,7 @@ func (h *Hardware) knownGPUs() []string {
 	if !h.opened {
 		return nil
 	}
-	return slices.Sorted(maps.Keys(h.known))
+	return h.notReleased()
 }
 
 // register leaves out GPUs without events or without an answer; with none left there is nothing to wait for.

@@ -5,23 +5,33 @@ package mig
 
 import (
 	"context"
+	"errors"
 	"fmt"
 )
+
+// ErrNeedsReset is wrapped by SetMode when the mode was accepted and takes effect with a reset only.
+var ErrNeedsReset = errors.New("the mode takes effect with a reset")
 
 // Partitioner performs single steps on the one GPU it is bound to.
 type Partitioner interface {
 	SetMode(ctx context.Context, on bool) error
+	// Reset makes a mode that was set take effect; where it has by itself, nothing is reset.
+	Reset(ctx context.Context) error
 	Create(ctx context.Context, s Slot) error
 	Destroy(ctx context.Context, i Instance) error
 }
 
 // Apply takes the steps in order and stops at the first that fails; what was reached must be read back from the GPU.
 func Apply(ctx context.Context, hw Partitioner, p Plan) error {
-	for _, step := range p.Steps {
+	for i, step := range p.Steps {
 		if err := ctx.Err(); err != nil {
 			return fmt.Errorf("%s: stopped before %s: %w", p.GPU, step, err)
 		}
-		if err := apply(ctx, hw, step); err != nil {
+		err := apply(ctx, hw, step)
+		if errors.Is(err, ErrNeedsReset) && i+1 < len(p.Steps) && p.Steps[i+1] == (Reset{}) {
+			continue
+		}
+		if err != nil {
 			return fmt.Errorf("%s on %s: %w", step, p.GPU, err)
 		}
 	}
@@ -32,6 +42,8 @@ func apply(ctx context.Context, hw Partitioner, step Step) error {
 	switch s := step.(type) {
 	case SetMode:
 		return hw.SetMode(ctx, s.On)
+	case Reset:
+		return hw.Reset(ctx)
 	case Destroy:
 		return hw.Destroy(ctx, s.Instance)
 	case Create:

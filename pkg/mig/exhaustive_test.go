@@ -6,190 +6,252 @@
 package mig_test
 
 import (
-	"context"
 	"fmt"
+	"math/bits"
+	"os"
+	"runtime/debug"
+	"sync/atomic"
 	"testing"
-	"time"
 
-	"gpuslice/pkg/devices"
-	"gpuslice/pkg/devices/sim"
 	"gpuslice/pkg/mig"
 )
 
-// seam performs steps straight on a simulated driver, which judges each by its own tables.
-type seam struct {
-	driver devices.Driver
-	gpu    devices.GPUHandle
-	live   map[string]seamInstance // by slot
+// allEnv asks for every plan to be carried out on the simulated driver, which takes minutes.
+const allEnv = "GPUSLICE_EVERY_PLAN"
+
+// shape is one kind of GPU with what is tried on it. The shards are subtests, so that -run can spread them over processes.
+type shape struct {
+	name    string
+	model   string
+	g       mig.Geometry
+	with    func(mig.Profile) bool
+	layouts int
+	// allBusy tries every set of busy instances, else none and each single one.
+	allBusy bool
+	// stride is how many pairs of layouts share one that is carried out on the driver.
+	stride int
 }
 
-type seamInstance struct {
-	gi   devices.GIHandle
-	ci   devices.CIHandle
-	info mig.Instance
+const shards = 8
+
+func shapes(t *testing.T) []shape {
+	return []shape{
+		{"a30", "a30-24gb", a30(t), every, 84, true, 1},
+		{"a100-plain", "a100-sxm4-40gb", a100(t), mig.Profile.Plain, 723, true, 1},
+		{"a100", "a100-sxm4-40gb", a100(t), every, 2319, false, 97},
+		{"rtx-pro", "rtx-pro-6000-blackwell-se-96gb", rtxPro(t), every, 1249, false, 11},
+	}
 }
 
-func newSeam(t *testing.T) *seam {
-	t.Helper()
-	machine, err := sim.Parse("1xa100-sxm4-40gb")
-	if err != nil {
-		t.Fatal(err)
+// sharded runs a test of a shape in parallel parts; each gets a driver of its own.
+func sharded(t *testing.T, run func(t *testing.T, c shape, o *oracle, shard int) tally) {
+	if testing.Short() {
+		t.Skip("millions of plans take half a minute")
 	}
-	t.Cleanup(machine.Close)
-	s := &seam{driver: machine.Open(sim.Admin("test")), live: map[string]seamInstance{}}
-	if err := s.driver.Init(); err != nil {
-		t.Fatal(err)
+	before := debug.SetGCPercent(1600) // millions of plans are garbage at once
+	t.Cleanup(func() { debug.SetGCPercent(before) })
+	for _, c := range shapes(t) {
+		t.Run(c.name, func(t *testing.T) {
+			o := newOracle(t, c.g, c.with)
+			if len(o.placed) != c.layouts {
+				t.Fatalf("%d layouts, want %d", len(o.placed), c.layouts)
+			}
+			var plans, refused, inUse atomic.Int64
+			t.Cleanup(func() {
+				t.Logf("%d layouts, %d with enough media engines, %d plans, %d of them refused because of a busy instance, %d attempts to destroy one",
+					len(o.placed), len(o.legal), plans.Load(), refused.Load(), inUse.Load())
+			})
+			for shard := range shards {
+				t.Run(fmt.Sprint(shard), func(t *testing.T) {
+					t.Parallel()
+					done := run(t, c, o, shard)
+					plans.Add(int64(done.plans))
+					refused.Add(int64(done.refused))
+					inUse.Add(int64(done.inUse))
+				})
+			}
+		})
 	}
-	if s.gpu, err = s.driver.GPUByIndex(0); err != nil {
-		t.Fatal(err)
+}
+
+// tally counts what happened.
+type tally struct{ plans, refused, inUse int }
+
+// Every plan from every layout to every layout, for busy instances of every kind: refused exactly when a busy instance is
+// not in the layout that is wanted, and then it names those and no other. What is not refused is walked step by step over
+// the answers that the driver gave to every single step from every legal layout, and ends where it should.
+func TestEveryPlan(t *testing.T) {
+	sharded(t, func(t *testing.T, c shape, o *oracle, shard int) tally {
+		w := walker{oracle: o, answers: newSeam(t, c.model).explore(t, o.slots)}
+		if len(w.answers) != len(o.legal) {
+			t.Fatalf("the driver allows %d layouts, brute force %d", len(w.answers), len(o.legal))
+		}
+		layouts := make([]mig.Layout, len(o.legal))
+		for i, bits := range o.legal {
+			layouts[i] = o.layout(bits)
+		}
+		for i := shard; i < len(o.legal); i += shards {
+			from := o.legal[i]
+			have := o.state(from)
+			for _, busy := range busySets(from, c.allBusy) {
+				used := o.inUse(busy)
+				for j, to := range o.legal {
+					plan := mig.Diff(have, mig.Want{MIG: true, Layout: layouts[j]}, used)
+					if err := w.check(plan, from, to, busy); err != nil {
+						t.Fatalf("%s to %s, busy %s: %v\n%s", o.layout(from), o.layout(to), o.layout(busy), err, plan)
+					}
+				}
+			}
+		}
+		return w.tally
+	})
+}
+
+// busySets lists subsets of a set of bits: all of them, or the empty one and those of one bit.
+func busySets(of uint64, all bool) []uint64 {
+	sets := []uint64{}
+	for sub := of; ; sub = (sub - 1) & of {
+		if all || bits.OnesCount64(sub) <= 1 {
+			sets = append(sets, sub)
+		}
+		if sub == 0 {
+			return sets
+		}
 	}
-	if _, err := s.driver.SetMIGMode(s.gpu, true); err != nil {
-		t.Fatal(err)
-	}
-	if err := s.driver.Shutdown(); err != nil {
-		t.Fatal(err)
-	}
-	if err := machine.Reset(0); err != nil {
-		t.Fatal(err)
-	}
-	if err := s.driver.Init(); err != nil {
-		t.Fatal(err)
-	}
-	if s.gpu, err = s.driver.GPUByIndex(0); err != nil {
-		t.Fatal(err)
+}
+
+// state is a GPU that is cut so; the id of an instance is the number of its slot.
+func (o *oracle) state(bits uint64) mig.State {
+	s := mig.State{GPU: "gpu-0", Mode: mig.Mode{Current: true, Pending: true}}
+	for i, slot := range o.slots {
+		if bits&(1<<i) != 0 {
+			s.Instances = append(s.Instances, mig.Instance{Slot: slot, GI: i, UUID: "MIG-" + slot.String()})
+		}
 	}
 	return s
 }
 
-func (s *seam) SetMode(context.Context, bool) error {
-	return fmt.Errorf("no plan here changes the mode")
+func (o *oracle) inUse(busy uint64) mig.InUse {
+	used := mig.InUse{Instances: map[int][]string{}}
+	for i := range o.slots {
+		if busy&(1<<i) != 0 {
+			used.Instances[i] = []string{"team-a/trainer"}
+		}
+	}
+	return used
 }
 
-func (s *seam) Create(_ context.Context, slot mig.Slot) error {
-	gi, err := s.driver.CreateGI(s.gpu, slot.Profile.ID, devices.Placement{Start: slot.Start, Size: slot.Profile.MemorySlices})
-	if err != nil {
-		return err
-	}
-	info, err := s.driver.GIInfo(gi)
-	if err != nil {
-		return err
-	}
-	for enum := range devices.CIProfileEnums {
-		p, err := s.driver.CIProfile(gi, enum)
-		if err != nil || p.Slices != slot.Profile.ComputeSlices {
-			continue
-		}
-		ci, err := s.driver.CreateCI(gi, p.ID)
-		if err != nil {
-			return err
-		}
-		s.live[slot.String()] = seamInstance{gi: gi, ci: ci, info: mig.Instance{Slot: slot, GI: info.ID, UUID: "MIG-" + slot.String()}}
-		return nil
-	}
-	return fmt.Errorf("no compute instance fills %s", slot)
+// walker follows plans over the driver's answers.
+type walker struct {
+	*oracle
+	answers answers
+	tally
 }
 
-func (s *seam) Destroy(_ context.Context, i mig.Instance) error {
-	live, ok := s.live[i.Slot.String()]
-	if !ok {
-		return fmt.Errorf("%s is not there", i.Slot)
+func (w *walker) check(plan mig.Plan, from, to, busy uint64) error {
+	w.plans++
+	inTheWay := uint64(0)
+	for _, b := range plan.Blocked {
+		inTheWay |= w.named(b.What)
 	}
-	delete(s.live, i.Slot.String())
-	if err := s.driver.DestroyCI(live.ci); err != nil {
-		return err
+	kept := uint64(0)
+	for _, k := range plan.Kept {
+		kept |= w.at(k.Slot)
 	}
-	return s.driver.DestroyGI(live.gi)
-}
-
-// state is what the driver reports, not what was asked for.
-func (s *seam) state(t *testing.T, g mig.Geometry) mig.State {
-	t.Helper()
-	state := mig.State{GPU: "gpu-0", Mode: mig.Mode{Current: true, Pending: true}}
-	for _, o := range g.Offers() {
-		gis, err := s.driver.GIs(s.gpu, o.Profile.ID)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, gi := range gis {
-			info, err := s.driver.GIInfo(gi)
-			if err != nil {
-				t.Fatal(err)
+	switch {
+	case inTheWay != busy&^to:
+		return fmt.Errorf("blocked by %s, want %s", w.layout(inTheWay), w.layout(busy&^to))
+	case plan.Runnable() != (inTheWay == 0 && from != to) || plan.NeedsReset:
+		return fmt.Errorf("runnable is %v", plan.Runnable())
+	case kept != from&to:
+		return fmt.Errorf("keeps %s, want %s", w.layout(kept), w.layout(from&to))
+	case inTheWay != 0:
+		w.refused++
+	}
+	at := from
+	for _, step := range plan.Steps {
+		switch s := step.(type) {
+		case mig.Destroy:
+			gone := w.at(s.Instance.Slot)
+			if at&^to&gone == 0 {
+				return fmt.Errorf("%s: it is wanted, or not there", s)
 			}
-			slot := mig.Slot{Profile: o.Profile, Start: info.Placement.Start}
-			state.Instances = append(state.Instances, mig.Instance{Slot: slot, GI: info.ID, UUID: "MIG-" + slot.String()})
-		}
-	}
-	return state
-}
-
-// Every plan between two of the 723 layouts of an A100-40GB without +me, in one walk over all ordered pairs: from each
-// layout to each other, planned from what the driver reports, applied step by step, judged by the driver, read back.
-// What both layouts share is never touched.
-func TestEveryPlanOfAnA100(t *testing.T) {
-	if testing.Short() {
-		t.Skip("522,729 plans take about a minute")
-	}
-	g, s := a100(t), newSeam(t)
-	all := layouts(g, mig.Profile.Plain)
-	started, plans := time.Now(), 0
-	visit := func(from, to mig.Layout) {
-		have := s.state(t, g)
-		if !have.Layout().Equal(from) {
-			t.Fatalf("driver reports %s, want %s", have.Layout(), from)
-		}
-		plan := mig.Diff(have, mig.Want{MIG: true, Layout: to}, mig.InUse{})
-		for _, gone := range plan.Removes() {
-			if to.Has(gone.Slot) {
-				t.Fatalf("%s to %s destroys %s, which is in both", from, to, gone.Slot)
+			if busy&gone != 0 && inTheWay == 0 {
+				w.tally.inUse++
+				return fmt.Errorf("%s: it is busy", s)
 			}
-		}
-		if err := mig.Apply(t.Context(), s, plan); err != nil {
-			t.Fatalf("%s to %s: %v", from, to, err)
-		}
-		plans++
-	}
-	// Out and back along every pair i < j covers every ordered pair; the walk from pair to pair is a plan too.
-	for i := range all {
-		visit(s.state(t, g).Layout(), all[i])
-		for j := i + 1; j < len(all); j++ {
-			visit(all[i], all[j])
-			visit(all[j], all[i])
+			at &^= gone
+		case mig.Create:
+			made := w.at(s.Slot)
+			if w.answers[at]&made == 0 {
+				return fmt.Errorf("%s: the driver refuses it beside %s", s, w.layout(at))
+			}
+			at |= made
+		default:
+			return fmt.Errorf("%s: nothing else is to be done", s)
 		}
 	}
-	if got := s.state(t, g).Layout(); !got.Equal(all[len(all)-1]) {
-		t.Errorf("the walk ends in %s, want %s", got, all[len(all)-1])
+	if at != to {
+		return fmt.Errorf("ends in %s", w.layout(at))
 	}
-	if want := 723 * 722; plans < want {
-		t.Errorf("%d plans, want at least %d", plans, want)
-	}
-	t.Logf("%d plans in %v", plans, time.Since(started).Round(time.Second))
+	return nil
 }
 
-// For all 2,319 layouts, +me among them: every plan that adds or takes away one slot.
-func TestEverySingleStepOfAnA100(t *testing.T) {
-	g, s := a100(t), newSeam(t)
-	all := layouts(g, any)
-	steps := 0
-	for _, l := range all {
-		plan := mig.Diff(s.state(t, g), mig.Want{MIG: true, Layout: l}, mig.InUse{})
-		if err := mig.Apply(t.Context(), s, plan); err != nil {
-			t.Fatalf("to %s: %v", l, err)
+// at is the bit of a slot.
+func (o *oracle) at(s mig.Slot) uint64 { return 1 << o.bit[s.Profile.ID][s.Start] }
+
+func (o *oracle) named(name string) uint64 {
+	for i := range o.slots {
+		if o.names[i] == name {
+			return 1 << i
 		}
-		for _, slot := range l {
-			for _, to := range []mig.Layout{l.Minus(mig.Layout{slot}), l} {
-				plan := mig.Diff(s.state(t, g), mig.Want{MIG: true, Layout: to}, mig.InUse{})
-				if len(plan.Steps) != 1 {
-					t.Fatalf("one slot differs, the plan is %s", plan)
-				}
-				if err := mig.Apply(t.Context(), s, plan); err != nil {
-					t.Fatal(err)
-				}
-				if got := s.state(t, g).Layout(); !got.Equal(to) {
-					t.Fatalf("driver reports %s, want %s", got, to)
-				}
-				steps++
+	}
+	return 0
+}
+
+// The same plans carried out on the simulated driver, each from what it reports, read back at the end, while a process runs
+// on every instance that both layouts share: the most that can be busy without a refusal, so what fewer holders would let
+// happen is among it. Where the pairs are too many every so many-th is taken, unless all are asked for.
+func TestEveryPlanApplied(t *testing.T) {
+	sharded(t, func(t *testing.T, c shape, o *oracle, shard int) tally {
+		s, done, stride := newSeam(t, c.model), tally{}, c.stride
+		if os.Getenv(allEnv) != "" {
+			stride = 1
+		}
+		// Out and back along every pair i < j is every ordered pair.
+		for i := shard; i < len(o.legal); i += shards {
+			s.visit(t, c.g, o, o.legal[i])
+			for j := i + 1 + i%stride; j < len(o.legal); j += stride {
+				s.visit(t, c.g, o, o.legal[j])
+				s.visit(t, c.g, o, o.legal[i])
+				done.plans += 2
 			}
 		}
+		done.inUse = s.inUse
+		return done
+	})
+}
+
+// visit goes from what the driver reports to a layout.
+func (s *seam) visit(t *testing.T, g mig.Geometry, o *oracle, bits uint64) {
+	have, to := s.state(t, g), o.layout(bits)
+	from := o.bits(have.Layout())
+	used := mig.InUse{Instances: map[int][]string{}}
+	for _, inst := range have.Instances {
+		if o.at(inst.Slot)&bits != 0 {
+			used.Instances[inst.GI] = []string{"team-a/trainer"}
+		}
 	}
-	t.Logf("%d layouts, %d single steps", len(all), steps)
+	s.occupy(t, o.set(from&bits))
+	plan := mig.Diff(have, mig.Want{MIG: true, Layout: to}, used)
+	if len(plan.Blocked) > 0 {
+		t.Fatalf("%s to %s: %s", have.Layout(), to, plan)
+	}
+	if err := mig.Apply(t.Context(), s, plan); err != nil {
+		t.Fatalf("%s to %s: %v", have.Layout(), to, err)
+	}
+	s.vacate(t)
+	if got := s.state(t, g).Layout(); !got.Equal(to) {
+		t.Fatalf("%s to %s: the driver reports %s", have.Layout(), to, got)
+	}
 }

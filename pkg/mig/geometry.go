@@ -43,8 +43,10 @@ func NewGeometry(offers []Offer) (Geometry, error) {
 			cmp.Compare(a.Profile.ID, b.Profile.ID),
 		)
 	})
-	for _, o := range g.offers {
+	for i, o := range g.offers {
 		p := o.Profile
+		o.Starts = slices.Sorted(slices.Values(o.Starts))
+		g.offers[i] = o
 		if p.ID < 0 || p.ID >= maxProfileIDs {
 			return Geometry{}, fmt.Errorf("profile %s has id %d, ids are below %d", p.Name, p.ID, maxProfileIDs)
 		}

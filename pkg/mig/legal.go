@@ -32,7 +32,7 @@ func (e Engines) mediaWithin(total Engines) bool {
 // maxProfileIDs bounds the driver's profile ids; the largest seen is 67.
 const maxProfileIDs = 256
 
-// occupancy is what a set of slots takes from a GPU; it grows slot by slot, so searches pay only for the difference.
+// occupancy is what a set of slots takes from a GPU; it grows slot by slot.
 type occupancy struct {
 	memory  uint64
 	engines Engines
@@ -41,30 +41,42 @@ type occupancy struct {
 
 func (o *occupancy) add(s Slot) {
 	o.memory |= s.mask()
-	o.engines = o.engines.plus(s.Profile.Engines)
-	o.counts[s.Profile.ID]++
+	o.addAnywhere(&s.Profile)
+}
+
+// addAnywhere counts an instance whose start is not decided.
+func (o *occupancy) addAnywhere(p *Profile) {
+	o.engines = o.engines.plus(p.Engines)
+	o.counts[p.ID]++
 }
 
 // fits is the whole law of living side by side: no shared memory slice, no profile too often, enough media engines.
 func (g Geometry) fits(o *occupancy, s Slot) bool {
-	return o.memory&s.mask() == 0 &&
-		int(o.counts[s.Profile.ID]) < s.Profile.MaxInstances &&
-		o.engines.plus(s.Profile.Engines).mediaWithin(g.total)
+	return o.memory&s.mask() == 0 && g.allows(o, &s.Profile)
+}
+
+// allows is the part of the law that does not ask where: one more instance of a profile, wherever it starts.
+func (g Geometry) allows(o *occupancy, p *Profile) bool {
+	return int(o.counts[p.ID]) < p.MaxInstances && o.engines.plus(p.Engines).mediaWithin(g.total)
 }
 
 // misfit says in words why fits said no.
 func (g Geometry) misfit(o *occupancy, s Slot) error {
-	switch n := int(o.counts[s.Profile.ID]); {
-	case n >= s.Profile.MaxInstances:
-		return fmt.Errorf("%d instances of %s, at most %d are possible: %w", n+1, s.Profile, s.Profile.MaxInstances, ErrNoFit)
-	case o.memory&s.mask() != 0:
-		return fmt.Errorf("%s overlaps another slot: %w", s, ErrNoFit)
-	default:
-		sum := o.engines.plus(s.Profile.Engines)
-		return fmt.Errorf("%s would bring the media engines to %d decoders, %d encoders, %d JPEG, %d OFA; the GPU has %d, %d, %d, %d: %w",
-			s, sum.Decoder, sum.Encoder, sum.JPEG, sum.OFA,
-			g.total.Decoder, g.total.Encoder, g.total.JPEG, g.total.OFA, ErrNoFit)
+	if !g.allows(o, &s.Profile) {
+		return g.refusal(o, &s.Profile)
 	}
+	return fmt.Errorf("%s overlaps another slot: %w", s, ErrNoFit)
+}
+
+// refusal says in words why allows said no.
+func (g Geometry) refusal(o *occupancy, p *Profile) error {
+	if n := int(o.counts[p.ID]); n >= p.MaxInstances {
+		return fmt.Errorf("%d instances of %s, at most %d are possible: %w", n+1, p, p.MaxInstances, ErrNoFit)
+	}
+	sum := o.engines.plus(p.Engines)
+	return fmt.Errorf("with %s they need %d decoders, %d encoders, %d JPEG, %d OFA; the GPU has %d, %d, %d, %d: %w",
+		p, sum.Decoder, sum.Encoder, sum.JPEG, sum.OFA,
+		g.total.Decoder, g.total.Encoder, g.total.JPEG, g.total.OFA, ErrNoFit)
 }
 
 // Check says why a layout is not legal on this GPU.

@@ -4,7 +4,6 @@
 package mig_test
 
 import (
-	"slices"
 	"testing"
 
 	"gpuslice/pkg/mig"
@@ -58,9 +57,11 @@ func rtxPro(t testing.TB) mig.Geometry {
 		offer(65, "1g.24gb+me.all", 1, 3, 1, mig.Engines{Decoder: 4, Encoder: 4, JPEG: 4, OFA: 1}, quarters),
 		offer(67, "1g.24gb-me", 1, 3, 4, mig.Engines{}, quarters),
 		offer(5, "2g.48gb", 2, 6, 2, mig.Engines{Decoder: 2, Encoder: 2, JPEG: 2}, halves),
+		offer(35, "2g.48gb+gfx", 2, 6, 2, mig.Engines{Decoder: 2, Encoder: 2, JPEG: 2}, halves),
 		offer(64, "2g.48gb+me.all", 2, 6, 1, mig.Engines{Decoder: 4, Encoder: 4, JPEG: 4, OFA: 1}, halves),
 		offer(66, "2g.48gb-me", 2, 6, 2, mig.Engines{}, halves),
 		offer(0, "4g.96gb", 4, 12, 1, mig.Engines{Decoder: 4, Encoder: 4, JPEG: 4, OFA: 1}, []int{0}),
+		offer(32, "4g.96gb+gfx", 4, 12, 1, mig.Engines{Decoder: 4, Encoder: 4, JPEG: 4, OFA: 1}, []int{0}),
 	)
 }
 
@@ -82,39 +83,3 @@ func parse(t testing.TB, g mig.Geometry, text string) mig.Layout {
 	}
 	return l
 }
-
-// layouts lists every legal layout by brute force over the occupied memory slices and the counts of the guide,
-// without asking the package under test what is legal. One instance at most has the single OFA of these GPUs.
-func layouts(g mig.Geometry, with func(mig.Profile) bool) []mig.Layout {
-	slots := []mig.Slot{}
-	for _, s := range g.Slots() {
-		if with(s.Profile) {
-			slots = append(slots, s)
-		}
-	}
-	all := []mig.Layout{}
-	var grow func(from int, taken [16]bool, chosen []mig.Slot)
-	grow = func(from int, taken [16]bool, chosen []mig.Slot) {
-		all = append(all, mig.NewLayout(chosen...))
-		for i := from; i < len(slots); i++ {
-			s, next, free, same, ofa := slots[i], taken, true, 0, slots[i].Profile.Engines.OFA
-			for at := s.Start; at < s.Start+s.Profile.MemorySlices; at++ {
-				free = free && !taken[at]
-				next[at] = true
-			}
-			for _, c := range chosen {
-				ofa += c.Profile.Engines.OFA
-				if c.Profile.ID == s.Profile.ID {
-					same++
-				}
-			}
-			if free && ofa <= 1 && same < s.Profile.MaxInstances {
-				grow(i+1, next, append(slices.Clip(chosen), s))
-			}
-		}
-	}
-	grow(0, [16]bool{}, nil)
-	return all
-}
-
-func any(mig.Profile) bool { return true }

@@ -4,9 +4,7 @@
 package mig_test
 
 import (
-	"cmp"
 	"errors"
-	"slices"
 	"testing"
 
 	"gpuslice/pkg/mig"
@@ -39,57 +37,14 @@ func TestPack(t *testing.T) {
 		{"what is kept stays where it is", map[string]int{"3g.20gb": 2}, "[3g.20gb@0]", "[]", "[3g.20gb@0 3g.20gb@4]"},
 		{"all seven", map[string]int{"1g.5gb": 7}, "[]", "[]", "[1g.5gb@0 1g.5gb@1 1g.5gb@2 1g.5gb@3 1g.5gb@4 1g.5gb@5 1g.5gb@6]"},
 		{"nothing wanted", nil, "[]", "[]", "[]"},
+		{"where it makes no difference, nothing moves", map[string]int{"3g.20gb": 1, "1g.5gb": 3}, "[]", "[1g.5gb@1 1g.5gb@2 1g.5gb@3]", "[3g.20gb@4 1g.5gb@1 1g.5gb@2 1g.5gb@3]"},
+		{"room goes before what was", map[string]int{"3g.20gb": 1}, "[]", "[3g.20gb@0]", "[3g.20gb@4]"},
 	} {
 		got, err := g.Pack(counts(t, g, tc.want), parse(t, g, tc.keep), parse(t, g, tc.last))
 		if err != nil || got.String() != tc.layout {
 			t.Errorf("%s: Pack = %s, %v; want %s", tc.name, got, err, tc.layout)
 		}
 	}
-}
-
-// The objective of Pack, written a second time over all layouts that brute force finds.
-func TestPackAgainstBruteForce(t *testing.T) {
-	g := a100(t)
-	all := layouts(g, any)
-	freedom := map[string]int{}
-	legal := map[string]bool{}
-	for _, l := range all {
-		legal[l.String()] = true
-	}
-	for _, l := range all {
-		for _, s := range g.Slots() {
-			if bigger := mig.NewLayout(append(slices.Clip(l), s)...); len(bigger) > len(l) && legal[bigger.String()] {
-				freedom[l.String()] += s.Profile.MemorySlices
-			}
-		}
-	}
-	byCounts := map[string][]mig.Layout{}
-	for _, l := range all {
-		byCounts[countKey(l)] = append(byCounts[countKey(l)], l)
-	}
-	for _, same := range byCounts {
-		last := same[len(same)/2]
-		best := slices.MinFunc(same, func(a, b mig.Layout) int {
-			return cmp.Or(
-				cmp.Compare(freedom[b.String()], freedom[a.String()]),
-				cmp.Compare(len(a.Minus(last)), len(b.Minus(last))),
-				slices.CompareFunc(a, b, func(x, y mig.Slot) int { return cmp.Compare(x.Start, y.Start) }),
-			)
-		})
-		got, err := g.Pack(best.Counts(), nil, last)
-		if err != nil || !got.Equal(best) {
-			t.Fatalf("Pack(%v, last %s) = %s, %v; brute force finds %s", best.Counts(), last, got, err, best)
-		}
-	}
-	t.Logf("%d multisets of profiles", len(byCounts))
-}
-
-func countKey(l mig.Layout) string {
-	key := make([]byte, 256)
-	for id, n := range l.Counts() {
-		key[id] = byte('0' + n)
-	}
-	return string(key)
 }
 
 func TestPackSaysWhatIsMissing(t *testing.T) {
@@ -161,7 +116,46 @@ func TestNamedCuts(t *testing.T) {
 			t.Errorf("%s: balanced = %s, %v; want %s", tc.gpu, l, err, tc.balanced)
 		}
 	}
+	for _, tc := range []struct {
+		g             mig.Geometry
+		fill, filled  string
+		busy, instead string
+	}{
+		{rtxPro(t), "1g.24gb+me", "[1g.24gb+me@0]", "[1g.24gb+me@6]", "[1g.24gb+me@6]"},
+		{rtxPro(t), "1g.24gb+me.all", "[1g.24gb+me.all@0]", "[1g.24gb+me.all@9]", "[1g.24gb+me.all@9]"},
+		{rtxPro(t), "1g.24gb-me", "[1g.24gb-me@0 1g.24gb-me@3 1g.24gb-me@6 1g.24gb-me@9]", "[]", "[1g.24gb-me@0 1g.24gb-me@3 1g.24gb-me@6 1g.24gb-me@9]"},
+		{rtxPro(t), "1g.24gb+gfx", "[1g.24gb+gfx@0 1g.24gb+gfx@3 1g.24gb+gfx@6 1g.24gb+gfx@9]", "[]", "[1g.24gb+gfx@0 1g.24gb+gfx@3 1g.24gb+gfx@6 1g.24gb+gfx@9]"},
+		{rtxPro(t), "2g.48gb-me", "[2g.48gb-me@0 2g.48gb-me@6]", "[2g.48gb-me@6]", "[2g.48gb-me@0 2g.48gb-me@6]"},
+		{a30(t), "2g.12gb+me", "[2g.12gb+me@0]", "[2g.12gb+me@2]", "[2g.12gb+me@2]"},
+		{a100(t), "1g.10gb", "[1g.10gb@0 1g.10gb@2 1g.10gb@4 1g.10gb@6]", "[1g.10gb@6]", "[1g.10gb@0 1g.10gb@2 1g.10gb@4 1g.10gb@6]"},
+	} {
+		p, _, err := tc.g.Resolve(tc.fill)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if l, err := tc.g.Fill(p, nil, nil); err != nil || l.String() != tc.filled {
+			t.Errorf("fill %s = %s, %v; want %s", tc.fill, l, err, tc.filled)
+		}
+		busy := parse(t, tc.g, tc.busy)
+		if l, err := tc.g.Fill(p, busy, busy); err != nil || l.String() != tc.instead {
+			t.Errorf("fill %s around %s = %s, %v; want %s", tc.fill, tc.busy, l, err, tc.instead)
+		}
+	}
 	if _, err := (mig.Geometry{}).Balanced(); err == nil {
 		t.Error("balanced on a GPU without MIG: no error")
+	}
+}
+
+// A GPU of a size that nobody knows costs a bounded search, and what fits is still found.
+func TestUnknownSizesAreBounded(t *testing.T) {
+	starts := span(0, 62, 1)
+	g := geometry(t,
+		offer(1, "1g.1gb", 1, 1, 63, mig.Engines{}, starts),
+		offer(2, "1g.1gb+me", 1, 1, 63, mig.Engines{}, starts),
+		offer(3, "1g.1gb-me", 1, 1, 63, mig.Engines{}, starts),
+	)
+	l, err := g.Fit(mig.Counts{1: 20, 2: 20, 3: 20}, parse(t, g, "[1g.1gb@31]"), parse(t, g, "[1g.1gb@31 1g.1gb@40]"))
+	if err != nil || len(l) != 60 || g.Check(l) != nil {
+		t.Errorf("Fit = %s, %v", l, err)
 	}
 }

@@ -43,10 +43,23 @@ func (s State) Layout() Layout {
 	return NewLayout(slots...)
 }
 
+// UsableLayout is the slots of the instances that can be offered; the others are made anew wherever they are wanted.
+func (s State) UsableLayout() Layout {
+	slots := []Slot{}
+	for _, inst := range s.Instances {
+		if inst.Usable() {
+			slots = append(slots, inst.Slot)
+		}
+	}
+	return NewLayout(slots...)
+}
+
 // Want is how one GPU shall be cut.
 type Want struct {
 	MIG    bool
 	Layout Layout
+	// MayReset says that the GPU may be reset, once it is idle, to get into the mode.
+	MayReset bool
 }
 
 // InUse says who holds what; a missing entry means idle.
@@ -65,7 +78,7 @@ func (u InUse) Any() []string {
 	return slices.Compact(all)
 }
 
-// Step is one effect on hardware: SetMode, Destroy or Create.
+// Step is one effect on hardware: SetMode, Reset, Destroy or Create.
 type Step interface {
 	fmt.Stringer
 	step()
@@ -74,6 +87,9 @@ type Step interface {
 // SetMode switches MIG mode of an empty GPU.
 type SetMode struct{ On bool }
 
+// Reset resets an empty GPU, so that the mode that was set takes effect.
+type Reset struct{}
+
 // Destroy takes an idle instance away.
 type Destroy struct{ Instance Instance }
 
@@ -81,6 +97,7 @@ type Destroy struct{ Instance Instance }
 type Create struct{ Slot Slot }
 
 func (SetMode) step() {}
+func (Reset) step()   {}
 func (Destroy) step() {}
 func (Create) step()  {}
 
@@ -90,6 +107,7 @@ func (s SetMode) String() string {
 	}
 	return "set mig=off"
 }
+func (Reset) String() string     { return "reset" }
 func (s Destroy) String() string { return "destroy " + s.Instance.Slot.String() }
 func (s Create) String() string  { return "create " + s.Slot.String() }
 
@@ -108,6 +126,7 @@ func (b Blocker) String() string {
 type Plan struct {
 	GPU        string
 	Steps      []Step
+	Kept       []Kept // what is not touched
 	Blocked    []Blocker
 	NeedsReset bool
 }
@@ -141,6 +160,9 @@ func (p Plan) Removes() []Instance {
 	}
 	return gone
 }
+
+// Resets says that the plan resets the GPU.
+func (p Plan) Resets() bool { return slices.Contains(p.Steps, Step(Reset{})) }
 
 // ChangesMode says that the plan switches MIG mode, which concerns the GPU as a whole.
 func (p Plan) ChangesMode() bool {

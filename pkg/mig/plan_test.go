@@ -6,6 +6,7 @@ package mig_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -80,6 +81,68 @@ func TestDiffReplacesWhatIsNotUsable(t *testing.T) {
 	}
 }
 
+// A plan explains what goes, and lists what stays with its holders.
+func TestPlanSaysWhy(t *testing.T) {
+	g := a100(t)
+	for _, tc := range []struct {
+		name, have, want string
+		on               bool
+		busy             string
+		spoil            func(*mig.Instance) // of the first instance
+		kept, reasons    string
+	}{
+		{
+			"what is in the way of something larger", "[3g.20gb@4 1g.5gb@0 1g.5gb@1 1g.5gb@3]", "[3g.20gb@4 2g.10gb@0]", true, "[3g.20gb@4]", nil,
+			"3g.20gb@4 in use by team-a/trainer",
+			"destroy 1g.5gb@0: is in the way of 2g.10gb@0; destroy 1g.5gb@1: is in the way of 2g.10gb@0; destroy 1g.5gb@3: not in the layout",
+		},
+		{
+			"an idle instance that is given up for a cut that has no other place", "[3g.20gb@0]", "[4g.20gb@0 3g.20gb@4]", true, "", nil,
+			"", "destroy 3g.20gb@0: moves to 3g.20gb@4, is in the way of 4g.20gb@0",
+		},
+		{
+			"two of three move", "[1g.5gb@0 1g.5gb@1 1g.5gb@2]", "[1g.5gb@5 1g.5gb@6]", true, "", nil,
+			"", "destroy 1g.5gb@0: moves to 1g.5gb@5; destroy 1g.5gb@1: moves to 1g.5gb@6; destroy 1g.5gb@2: not in the layout",
+		},
+		{
+			"a compute instance is missing", "[3g.20gb@4]", "[3g.20gb@4]", true, "", func(i *mig.Instance) { i.CI, i.UUID = -1, "" },
+			"", "destroy 3g.20gb@4: it has no compute instance",
+		},
+		{
+			"compute instances that do not fill it", "[3g.20gb@4]", "[3g.20gb@4]", true, "", func(i *mig.Instance) { i.Partial = true },
+			"", "destroy 3g.20gb@4: its compute instances are smaller than itself",
+		},
+		{"MIG goes off", "[7g.40gb@0]", "[]", false, "", nil, "", "destroy 7g.40gb@0: the layout is without MIG"},
+		{"nothing goes", "[3g.20gb@4]", "[3g.20gb@4 1g.5gb@0]", true, "", nil, "3g.20gb@4", ""},
+	} {
+		have := state(parse(t, g, tc.have), true)
+		used := mig.InUse{Instances: map[int][]string{}}
+		for i, inst := range have.Instances {
+			if slices.ContainsFunc(busySlots(t, g, tc.busy), inst.Slot.Same) {
+				used.Instances[inst.GI] = []string{"team-a/trainer"}
+			}
+			if i == 0 && tc.spoil != nil {
+				tc.spoil(&have.Instances[i])
+			}
+		}
+		plan := mig.Diff(have, mig.Want{MIG: tc.on, Layout: parse(t, g, tc.want)}, used)
+		if got := joined(plan.Kept); got != tc.kept {
+			t.Errorf("%s: keeps %q, want %q", tc.name, got, tc.kept)
+		}
+		if got := joined(plan.Reasons()); got != tc.reasons {
+			t.Errorf("%s:\ngot  %s\nwant %s", tc.name, got, tc.reasons)
+		}
+	}
+}
+
+func joined[T fmt.Stringer](all []T) string {
+	texts := make([]string, len(all))
+	for i, x := range all {
+		texts[i] = x.String()
+	}
+	return strings.Join(texts, "; ")
+}
+
 func TestDiffHeldGPUKeepsItsMode(t *testing.T) {
 	plan := mig.Diff(mig.State{GPU: "gpu-0"}, mig.Want{MIG: true}, mig.InUse{GPU: []string{"pid 4711"}})
 	if plan.Runnable() || !strings.Contains(plan.String(), "blocked gpu-0: gpu-0 in use by pid 4711") {
@@ -105,6 +168,10 @@ func (r *recorder) do(what string) error {
 
 func (r *recorder) SetMode(_ context.Context, on bool) error {
 	return r.do(mig.SetMode{On: on}.String())
+}
+
+func (r *recorder) Reset(context.Context) error {
+	return r.do(mig.Reset{}.String())
 }
 
 func (r *recorder) Create(_ context.Context, s mig.Slot) error {

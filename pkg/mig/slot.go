@@ -5,8 +5,8 @@ package mig
 
 import (
 	"cmp"
-	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -16,7 +16,7 @@ type Slot struct {
 	Start   int
 }
 
-func (s Slot) String() string { return fmt.Sprintf("%s@%d", s.Profile.Name, s.Start) }
+func (s Slot) String() string { return s.Profile.Name + "@" + strconv.Itoa(s.Start) }
 
 // Same compares by profile id and start, which stay when a driver renames its profiles.
 func (s Slot) Same(o Slot) bool { return s.Profile.ID == o.Profile.ID && s.Start == o.Start }
@@ -58,14 +58,27 @@ func (l Layout) String() string {
 }
 
 // Has says whether the layout contains the slot.
-func (l Layout) Has(s Slot) bool { return slices.ContainsFunc(l, s.Same) }
+func (l Layout) Has(s Slot) bool {
+	for i := range l { // by index: a slot is large, and plans ask this often
+		if l[i].Profile.ID == s.Profile.ID && l[i].Start == s.Start {
+			return true
+		}
+	}
+	return false
+}
 
 // Equal compares as sets.
 func (l Layout) Equal(o Layout) bool { return slices.EqualFunc(l, o, Slot.Same) }
 
 // Minus returns the slots of l that o lacks.
 func (l Layout) Minus(o Layout) Layout {
-	return slices.DeleteFunc(slices.Clone(l), o.Has)
+	rest := make(Layout, 0, len(l))
+	for i := range l {
+		if !o.Has(l[i]) {
+			rest = append(rest, l[i])
+		}
+	}
+	return rest
 }
 
 // Counts returns how many slots there are of each profile id.

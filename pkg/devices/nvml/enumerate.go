@@ -97,6 +97,11 @@ func (s *session) BusID(h devices.GPUHandle) (string, error) {
 	return text(pci.BusId[:]), err
 }
 
+func (s *session) PCIDevice(h devices.GPUHandle) (device, subsystem uint32, err error) {
+	pci, err := get(s, h, "", nvml.Device.GetPciInfo)
+	return pci.PciDeviceId, pci.PciSubSystemId, err
+}
+
 func (s *session) Brand(h devices.GPUHandle) (int, error) {
 	b, err := get(s, h, "nvmlDeviceGetBrand", nvml.Device.GetBrand)
 	return int(b), err

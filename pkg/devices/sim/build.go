@@ -111,7 +111,7 @@ func (m *Machine) buildGPU(f gpuFile) (*gpu, error) {
 		return nil, err
 	}
 	g := &gpu{
-		model: mod, uuid: f.UUID, minor: devices.NoInstance, numa: devices.NoInstance, persistence: f.Persistence, lost: f.Lost,
+		model: mod, uuid: f.UUID, subsystem: f.PCISubsystem, minor: devices.NoInstance, numa: devices.NoInstance, persistence: f.Persistence, lost: f.Lost,
 		traits: traits{
 			swapped: f.SwappedHalves, modeResets: f.ModeChangeResets, renumbers: f.RenumberOnReset,
 			noEvents: f.Events != nil && !*f.Events, fixedMinor: f.Minor != nil, resetAnswer: resetKind(answer),

@@ -161,6 +161,12 @@ func (s *session) BusID(h devices.GPUHandle) (string, error) {
 	return ask(s, "BusID", h, func(r ref) (string, error) { return r.gpu.busID, nil }, gpuRef)
 }
 
+// PCIDevice implements devices.Enumerator.
+func (s *session) PCIDevice(h devices.GPUHandle) (device, subsystem uint32, err error) {
+	ids, err := ask(s, "PCIDevice", h, func(r ref) ([2]uint32, error) { return [2]uint32{r.gpu.model.pciID, r.gpu.subsystem}, nil }, gpuRef)
+	return ids[0], ids[1], err
+}
+
 // Brand implements devices.Enumerator.
 func (s *session) Brand(h devices.GPUHandle) (int, error) {
 	return ask(s, "Brand", h, func(r ref) (int, error) { return r.gpu.model.brand, nil }, gpuRef)

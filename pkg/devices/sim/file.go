@@ -36,12 +36,13 @@ type driverFile struct {
 type gpuFile struct {
 	line             int
 	Model            string              `yaml:"model"`
-	Count            int                 `yaml:"count"` // 1
-	UUID             string              `yaml:"uuid"`  // from the seed
-	Minor            *int                `yaml:"minor"` // the index
-	PCI              string              `yaml:"pci"`   // ascending
-	NUMA             *int                `yaml:"numa"`  // the first half of the GPUs 0, the second 1
-	MIG              *bool               `yaml:"mig"`   // on if it has instances
+	Count            int                 `yaml:"count"`        // 1
+	UUID             string              `yaml:"uuid"`         // from the seed
+	Minor            *int                `yaml:"minor"`        // the index
+	PCI              string              `yaml:"pci"`          // ascending
+	PCISubsystem     uint32              `yaml:"pciSubsystem"` // 0
+	NUMA             *int                `yaml:"numa"`         // the first half of the GPUs 0, the second 1
+	MIG              *bool               `yaml:"mig"`          // on if it has instances
 	Pending          *bool               `yaml:"pending"`
 	Instances        []string            `yaml:"instances"` // "3g.40gb@4", "3g.40gb@4{1c 2c}", "1g.10gb@0{}"
 	SwappedHalves    bool                `yaml:"swappedHalves"`

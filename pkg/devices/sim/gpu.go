@@ -35,6 +35,7 @@ type gpu struct {
 	number      int // its name in the controls: the order of the machine file, never reused
 	model       model
 	uuid, busID string
+	subsystem   uint32 // PCI ids of the board's vendor, as in pciID; 0 = none
 	minor, numa int
 	persistence bool
 	lost        bool

@@ -52,20 +52,21 @@ type Machine struct {
 
 // GPU is what the machine says of one of its GPUs, from outside of any session.
 type GPU struct {
-	Number      int // its name in the machine's controls
-	Index       int // the driver's, for sessions that are opened now
-	Minor       int
-	Model       string
-	Product     string
-	UUID        string
-	BusID       string
-	NUMA        int
-	PCIDeviceID uint32 // device id in the upper half, vendor in the lower
-	MIG         bool
-	Pending     bool
-	Persistence bool
-	Lost        bool
-	Instances   []Instance
+	Number       int // its name in the machine's controls
+	Index        int // the driver's, for sessions that are opened now
+	Minor        int
+	Model        string
+	Product      string
+	UUID         string
+	BusID        string
+	NUMA         int
+	PCIDeviceID  uint32 // device id in the upper half, vendor in the lower
+	PCISubsystem uint32
+	MIG          bool
+	Pending      bool
+	Persistence  bool
+	Lost         bool
+	Instances    []Instance
 }
 
 // Instance is one compute instance with the GPU instance around it; a GPU instance without any has CI NoInstance.
@@ -83,7 +84,7 @@ func (m *Machine) GPUs() []GPU {
 	for i, g := range m.gpus {
 		gpus[i] = GPU{
 			Number: g.number, Index: i, Minor: g.minor, Model: g.model.key, Product: g.model.name, UUID: g.uuid,
-			BusID: g.busID, NUMA: g.numa, PCIDeviceID: g.model.pciID, MIG: g.mig, Pending: g.pending,
+			BusID: g.busID, NUMA: g.numa, PCIDeviceID: g.model.pciID, PCISubsystem: g.subsystem, MIG: g.mig, Pending: g.pending,
 			Persistence: g.persistence, Lost: g.lost, Instances: g.listInstances(),
 		}
 	}

@@ -28,6 +28,7 @@ type client struct {
 	places map[uint64]place
 	sets   map[uint64]devices.EventSet
 	nodes  map[string]bool // device nodes that were opened once
+	held   map[string]bool // device nodes of GPUs that the process keeps open
 }
 
 // view is what the session sees of the node's GPUs.
@@ -91,7 +92,16 @@ func (c *client) end() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.driver, c.view, c.inits = nil, view{}, 0
-	c.places, c.sets, c.nodes = nil, nil, map[string]bool{}
+	c.places, c.sets, c.nodes, c.held = nil, nil, map[string]bool{}, map[string]bool{}
+}
+
+// firstHold says whether a device node is to be kept open now for the first time.
+func (c *client) firstHold(node string) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	first := !c.held[node]
+	c.held[node] = true
+	return first
 }
 
 // again counts one more Init, or with -1 one less, and says how many are left.

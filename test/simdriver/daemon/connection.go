@@ -71,6 +71,7 @@ func (cl *client) answer(f wire.Frame, c net.Conn, frames <-chan wire.Frame) wir
 		}
 		return reply.Body, nil
 	}
+	r.hold = func(node string) error { return wire.WriteFrame(c, wire.Frame{Tag: wire.TagHold, Body: []byte(node)}) }
 	return r.serve(symbol)
 }
 
@@ -80,7 +81,7 @@ func (d *Daemon) join(who peer) *client {
 	defer d.mu.Unlock()
 	cl := d.clients[who.pid]
 	if cl == nil {
-		cl = &client{peer: who, daemon: d, nodes: map[string]bool{}}
+		cl = &client{peer: who, daemon: d, nodes: map[string]bool{}, held: map[string]bool{}}
 		d.clients[who.pid] = cl
 	}
 	cl.connections++

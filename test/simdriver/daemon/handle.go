@@ -4,6 +4,7 @@
 package daemon
 
 import (
+	"fmt"
 	"slices"
 
 	"gpuslice/pkg/devices"
@@ -119,4 +120,11 @@ func (r *request) openMIG(at place) (devices.GPUHandle, error) {
 // putDevice answers the handle of a device at a place.
 func (r *request) putDevice(h devices.GPUHandle, at place) {
 	r.putUint64(r.remember(handle(deviceHandle, uint64(h)), at))
+	g, err := r.daemon.gpu(at.number)
+	if err != nil {
+		return // a GPU that is gone has no node
+	}
+	if node := fmt.Sprintf("nvidia%d", g.Minor); r.firstHold(node) {
+		_ = r.hold(node) // a process that does not read it does not read the answer either
+	}
 }

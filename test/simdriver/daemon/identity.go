@@ -77,7 +77,7 @@ func pciInfo(r *request) error {
 	if err != nil {
 		return err
 	}
-	info := abi.PCIInfo{DeviceID: g.PCIDeviceID, SubsystemID: g.PCIDeviceID}
+	info := abi.PCIInfo{DeviceID: g.PCIDeviceID, SubsystemID: g.PCISubsystem}
 	if _, err := fmt.Sscanf(busID, "%X:%X:%X.0", &info.Domain, &info.Bus, &info.Device); err != nil {
 		return fmt.Errorf("bus id %q: %w", busID, err)
 	}

@@ -19,24 +19,25 @@ var managementCalls = map[string]handler{
 }
 
 func persistence(r *request) error {
-	_, _, at, err := r.onDevice()
+	d, h, _, err := r.onDevice()
 	if err != nil {
 		return err
 	}
-	g, err := r.daemon.gpu(at.number)
-	if err == nil && g.Lost {
-		err = devices.ErrLost
-	}
-	r.putUint32(asNumber(g.Persistence))
+	on, err := d.PersistenceMode(h)
+	r.putUint32(asNumber(on))
 	return err
 }
 
 func setPersistence(r *request) error {
-	_, _, at, err := r.onDevice()
+	d, h, _, err := r.onDevice()
 	if err != nil {
 		return err
 	}
-	return r.changePersistence(at.number)
+	on := r.in.Uint32()
+	if on > 1 {
+		return devices.ErrInvalidArgument
+	}
+	return d.SetPersistenceMode(h, on == 1)
 }
 
 // changePersistence reads what is wanted.

@@ -22,6 +22,8 @@ type request struct {
 	out wire.Outputs
 	// exchange sends a probe and returns what the library answered.
 	exchange func(body []byte) ([]byte, error)
+	// hold makes the library keep a device node open; "" makes it let go of all.
+	hold func(node string) error
 }
 
 // handler answers one function of the library.

@@ -92,7 +92,7 @@ func shutdown(r *request) error {
 	err = d.Shutdown()
 	r.end()
 	r.daemon.node.Machine.CloseClient(r.name())
-	return err
+	return errors.Join(err, r.hold(""))
 }
 
 func driverVersion(r *request) error {

@@ -126,13 +126,13 @@ func text[C int8 | uint8](name [96]C) string {
 // The numbers are NVIDIA's: profiles of H100 SXM and RTX PRO 6000, their memory, their PCI ids.
 func TestGoNVMLReadsEveryStructure(t *testing.T) {
 	n := startNode(t, `gpus:
-- {model: h100-sxm5-80gb, pci: "00000000:65:00.0", instances: [3g.40gb@4, "2g.20gb@0{1c 1c}"]}
+- {model: h100-sxm5-80gb, pci: "00000000:65:00.0", pciSubsystem: 0x16C110DE, instances: [3g.40gb@4, "2g.20gb@0{1c 1c}"]}
 - {model: rtx-pro-6000-blackwell-se-96gb, pci: "00020000:C8:00.0"}`)
 	n.control("start-process", "0", "4711", "slot=3g.40gb@4", "mib=100")
 	var got raw
 	check(t, json.Unmarshal(must[[]byte](t)(again(t, "raw", n.paths.Root).Output()), &got))
 
-	if p := got.PCI[0]; p.Domain != 0 || p.Bus != 0x65 || p.PciDeviceId != 0x233010DE || p.PciSubSystemId == 0 {
+	if p := got.PCI[0]; p.Domain != 0 || p.Bus != 0x65 || p.PciDeviceId != 0x233010DE || p.PciSubSystemId != 0x16C110DE {
 		t.Errorf("PCI info is %+v", p)
 	}
 	if p := got.PCI[1]; p.Domain != 0x20000 || p.Bus != 0xC8 || p.PciDeviceId != n.gpu(1).PCIDeviceID {

@@ -5,9 +5,11 @@ package drivertest_test
 
 import (
 	"errors"
+	"fmt"
 	"net"
 	"os"
 	"os/exec"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -17,6 +19,7 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"gpuslice/pkg/devices"
+	"gpuslice/pkg/devices/nvml"
 	"gpuslice/pkg/devices/sim"
 	"gpuslice/test/simdriver/remote"
 	"gpuslice/test/simdriver/wire"
@@ -216,5 +219,55 @@ func TestAProcessFindsTheNextDaemon(t *testing.T) {
 	check(t, d.Init())
 	if got := must[int](t)(d.GPUCount()); got != len(next.Machine().GPUs()) {
 		t.Errorf("%d GPUs", got)
+	}
+}
+
+// As with the real library, /proc shows which GPUs a process works with, until it shuts down.
+func TestProcShowsWhoHoldsAGPU(t *testing.T) {
+	n := startNode(t, "gpus: [{model: h100-sxm5-80gb, count: 2}]")
+	holders := devices.NodeHolders{Proc: "/proc", Dev: n.paths.Dev}
+	d, p := n.opened()
+	want := fmt.Sprintf("pid %d (drivertest.test)", p.PID())
+	held := func(minor int) bool { return slices.Contains(holders.Clients("", minor), want) }
+	if held(1) {
+		t.Error("held before a handle was taken")
+	}
+	must[devices.GPUHandle](t)(d.GPUByIndex(1))
+	if !held(1) || held(0) {
+		t.Errorf("holders of the GPUs: %v, %v; want %s on the second alone",
+			holders.Clients("", 0), holders.Clients("", 1), want)
+	}
+	check(t, d.Shutdown())
+	if held(1) {
+		t.Error("held after the end of the session")
+	}
+}
+
+// Persistence mode goes through the library and holds the GPU; nvidia-smi resets it when nothing does, as Program starts it.
+func TestPersistenceAndReset(t *testing.T) {
+	n := startNode(t, "gpus: [{model: a100-sxm4-40gb, pending: true}]")
+	d, _ := n.opened()
+	gpu := must[devices.GPUHandle](t)(d.GPUByIndex(0))
+	bus := must[string](t)(d.BusID(gpu))
+	check(t, d.SetPersistenceMode(gpu, true))
+	if on := must[bool](t)(d.PersistenceMode(gpu)); !on || !n.gpu(0).Persistence {
+		t.Errorf("persistence mode reads back %t, the machine says %t", on, n.gpu(0).Persistence)
+	}
+	program := nvml.Program{DriverRoot: n.paths.Root}
+	for _, let := range []func() error{func() error { return d.SetPersistenceMode(gpu, false) }, d.Shutdown} {
+		if err := program.Reset(t.Context(), bus); !errors.Is(err, devices.ErrInUse) {
+			t.Fatalf("reset of a GPU that is held: %v", err)
+		}
+		check(t, let())
+	}
+	check(t, program.Reset(t.Context(), bus))
+	if !n.gpu(0).MIG {
+		t.Error("the pending mode did not become the mode")
+	}
+	if err := program.Reset(t.Context(), "00000000:FF:00.0"); !errors.Is(err, devices.ErrNotFound) {
+		t.Errorf("reset of a GPU that is not there: %v", err)
+	}
+	if err := (nvml.Program{DriverRoot: t.TempDir()}).Reset(t.Context(), bus); !errors.Is(err, devices.ErrNotSupported) {
+		t.Errorf("reset without the program: %v", err)
 	}
 }

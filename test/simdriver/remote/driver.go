@@ -47,6 +47,18 @@ func (d driver) ComputeCapability(h devices.GPUHandle) (major, minor int, err er
 	return askTwo[int, int](d, "ComputeCapability", h)
 }
 
+func (d driver) PCIDevice(h devices.GPUHandle) (device, subsystem uint32, err error) {
+	return askTwo[uint32, uint32](d, "PCIDevice", h)
+}
+
+func (d driver) PersistenceMode(h devices.GPUHandle) (bool, error) {
+	return ask[bool](d, "PersistenceMode", h)
+}
+
+func (d driver) SetPersistenceMode(h devices.GPUHandle, on bool) error {
+	return d.invoke(0, "SetPersistenceMode", nil, h, on)
+}
+
 func (d driver) MIGMode(h devices.GPUHandle) (current, pending bool, err error) {
 	return askTwo[bool, bool](d, "MIGMode", h)
 }

@@ -85,6 +85,7 @@ func (c *Client) Call(symbol string, inputs ...any) ([][]byte, error) {
 			if err := WriteFrame(c.conn, Frame{Tag: TagProbe, Body: c.probe(f.Body)}); err != nil {
 				return nil, err
 			}
+		case f.Tag == TagHold: // it ends before anybody could ask
 		case f.Tag != 0:
 			return nil, fmt.Errorf("%s: %w", symbol, devices.Code(f.Tag))
 		default:

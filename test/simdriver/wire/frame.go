@@ -24,6 +24,9 @@ import (
 const (
 	TagCall  uint32 = 0
 	TagProbe uint32 = 0xFFFFFFFF
+	// TagHold asks the process to keep the device node of that name open, as the real library does with every GPU that it works
+	// with, so that /proc says who holds what; "" lets go of all. It has no answer.
+	TagHold uint32 = 0xFFFFFFFE
 )
 
 // maxBody bounds what either side accepts.

@@ -24,8 +24,11 @@ enum { INVALID_ARGUMENT = 2, DRIVER_NOT_LOADED = 9, UNKNOWN = 999 };
 // TAG_PROBE marks a frame that asks for device nodes to be opened instead of answering the call.
 #define TAG_CALL 0u
 #define TAG_PROBE 0xFFFFFFFFu
+// TAG_HOLD marks a frame that names a device node to be kept open, or with no name lets go of all.
+#define TAG_HOLD 0xFFFFFFFEu
 #define MAX_BODY (1u << 20)
 #define MAX_IDLE 64
+#define MAX_HELD 64
 
 struct frame {
 	uint32_t tag;
@@ -36,6 +39,10 @@ struct frame {
 static pthread_mutex_t idle_lock = PTHREAD_MUTEX_INITIALIZER;
 static int idle[MAX_IDLE];
 static int idle_count;
+
+static pthread_mutex_t held_lock = PTHREAD_MUTEX_INITIALIZER;
+static int held[MAX_HELD];
+static int held_count;
 
 // find_root is where the driver is installed: what stands before the folder in which this library lies, "" for "/".
 static void find_root(char *root, size_t size)
@@ -165,14 +172,37 @@ static int receive_frame(int fd, struct frame *f)
 	return 0;
 }
 
+// find_node is the path of a device node: below the root of the driver, or of this process.
+static void find_node(char *path, size_t size, const char *name)
+{
+	char root[4000];
+	find_root(root, sizeof root);
+	snprintf(path, size, "%s/dev/nvidiactl", root);
+	const char *base = access(path, F_OK) == 0 ? root : "";
+	snprintf(path, size, "%s/dev/%s", base, name);
+}
+
+// hold keeps a node open for /proc to show. Nobody serves the node, so only its path can be opened.
+static void hold(const char *name)
+{
+	char path[4600];
+	pthread_mutex_lock(&held_lock);
+	while (name[0] == '\0' && held_count > 0)
+		close(held[--held_count]);
+	if (name[0] != '\0' && held_count < MAX_HELD) {
+		find_node(path, sizeof path, name);
+		int fd = open(path, O_PATH | O_CLOEXEC);
+		if (fd >= 0)
+			held[held_count++] = fd;
+	}
+	pthread_mutex_unlock(&held_lock);
+}
+
 // try_node says what open(2) says of a device node: the runtime's device cgroup speaks through it.
 static int32_t try_node(const char *name)
 {
-	char root[4000], path[4600];
-	find_root(root, sizeof root);
-	snprintf(path, sizeof path, "%s/dev/nvidiactl", root);
-	const char *base = access(path, F_OK) == 0 ? root : "";
-	snprintf(path, sizeof path, "%s/dev/%s", base, name);
+	char path[4600];
+	find_node(path, sizeof path, name);
 	int fd = open(path, (strncmp(name, "nvidia-caps/", 12) == 0 ? O_RDONLY : O_RDWR) | O_CLOEXEC);
 	if (fd < 0)
 		return errno;
@@ -202,6 +232,11 @@ static int exchange(int fd, const void *call, uint32_t size, struct frame *answe
 	for (;;) {
 		if (receive_frame(fd, answer))
 			return -1;
+		if (answer->tag == TAG_HOLD) {
+			hold(answer->body);
+			free(answer->body);
+			continue;
+		}
 		if (answer->tag != TAG_PROBE)
 			return 0;
 		int failed = answer_probe(fd, answer);

@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The GPUSlice Authors
+
+package devices
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+)
+
+// NodeHolders finds on a real node what keeps a GPU from being reset: processes that have its device node open, as far as /proc
+// shows them to this one, and kernel modules.
+type NodeHolders struct {
+	Proc string // of this PID namespace, "/proc"
+	Sys  string
+	Dev  string // the folder that holds dev/nvidia0
+}
+
+// Clients implements Holders: "pid 4711 (python3)".
+func (h NodeHolders) Clients(_ string, minor int) []string {
+	node, err := device(filepath.Join(h.Dev, "dev", fmt.Sprintf("nvidia%d", minor)))
+	if err != nil {
+		return nil
+	}
+	return h.processes(node)
+}
+
+// device is the number of the character device behind a path.
+func device(path string) (uint64, error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return 0, err
+	}
+	stat, ok := info.Sys().(*syscall.Stat_t)
+	if !ok || info.Mode()&os.ModeCharDevice == 0 {
+		return 0, fmt.Errorf("%s is no character device", path)
+	}
+	return stat.Rdev, nil
+}
+
+func (h NodeHolders) processes(node uint64) []string {
+	entries, err := os.ReadDir(h.Proc)
+	if err != nil {
+		return nil
+	}
+	names := []string{}
+	for _, e := range entries {
+		pid, err := strconv.Atoi(e.Name())
+		if err != nil || pid == os.Getpid() || !h.hasOpen(e.Name(), node) {
+			continue
+		}
+		names = append(names, fmt.Sprintf("pid %d%s", pid, h.program(e.Name())))
+	}
+	slices.Sort(names)
+	return names
+}
+
+// hasOpen looks at the files behind the links, because a container may know the node by another path.
+func (h NodeHolders) hasOpen(pid string, node uint64) bool {
+	fds, err := filepath.Glob(filepath.Join(h.Proc, pid, "fd", "*"))
+	return err == nil && slices.ContainsFunc(fds, func(fd string) bool {
+		open, err := device(fd)
+		return err == nil && open == node
+	})
+}
+
+func (h NodeHolders) program(pid string) string {
+	text, err := os.ReadFile(filepath.Join(h.Proc, pid, "comm"))
+	if err != nil {
+		return ""
+	}
+	return " (" + strings.TrimSpace(string(text)) + ")"
+}
+
+// Modules implements Holders: "kernel module nvidia_drm".
+func (h NodeHolders) Modules() []string {
+	entries, err := os.ReadDir(filepath.Join(h.Sys, "module/nvidia/holders"))
+	if err != nil {
+		return nil
+	}
+	names := []string{}
+	for _, e := range entries {
+		names = append(names, "kernel module "+e.Name())
+	}
+	return names
+}
