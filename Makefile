@@ -17,7 +17,7 @@ export K8S
 SHELL := bash
 
 .DEFAULT_GOAL := help
-.PHONY: .out/cluster help deps build test test-go test-short scenario e2e demo bench cases mutants lint fmt generate verify cover ci full clean
+.PHONY: .out/cluster help deps build test test-go test-short scenario e2e test-docs demo bench cases mutants lint fmt generate verify cover ci full clean
 
 help: ## print this text
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -49,6 +49,9 @@ e2e: .out/cluster ## run the stories on a real Kubernetes node
 	go build -o .out/demo.bin ./test/demo && go test -tags e2e -c -o .out/e2e.test ./test/e2e
 	set -o pipefail; GPUSLICE_ROOT=$(CURDIR) .out/cluster exec -- .out/e2e.test -test.v -test.timeout 40m -test.run '$(RUN)' 2>&1 | tee .out/e2e.log
 
+test-docs: ## run every block of commands in README and docs/ on a real node
+	$(MAKE) e2e RUN='^TestDocs$$'
+
 demo: .out/cluster ## show the main job on a real Kubernetes node; DEMO_CONFIG=FILE tells another story
 	.out/cluster demo
 
@@ -68,11 +71,11 @@ fmt: ## format the code
 	go tool -modfile=tools/go.mod golangci-lint fmt ./...
 
 generate: ## write the generated files
-	go generate ./pkg/...
+	go generate ./pkg/... ./internal/...
 
 verify: generate ## fail when generated files or go.mod are not up to date
 	go mod tidy -diff
-	git diff --exit-code -- pkg go.mod go.sum
+	git diff --exit-code -- pkg docs go.mod go.sum
 
 cover: ## print the coverage of pkg/ and internal/
 	go test -short -coverprofile=.out/cover.out ./pkg/... ./internal/... && go tool cover -func=.out/cover.out | tail -1
@@ -80,6 +83,7 @@ cover: ## print the coverage of pkg/ and internal/
 ci: verify lint test cases mutants demo ## everything that must hold before a change lands
 
 full: ci bench ## ci and what takes longer
+	GPUSLICE_EVERY_PLAN=1 go test -timeout 60m -run TestEveryPlanApplied ./pkg/mig
 
 clean: ## remove what the build made
 	rm -rf bin .out

@@ -6,8 +6,6 @@ package agent
 import (
 	"context"
 	"errors"
-	"fmt"
-	"maps"
 	"sync"
 	"time"
 
@@ -26,6 +24,11 @@ type Hardware interface {
 	Processes(ctx context.Context, pci string) ([]devices.Process, error)
 	On(pci string) mig.Partitioner
 	Forget(pci string)
+	// SetReleased and Clients are about who else works with a GPU; the others are what a change of the MIG mode needs.
+	SetReleased(ctx context.Context, why map[string]string) error
+	Clients(pci string) []string
+	Persistence(ctx context.Context, pci string) (bool, error)
+	SetPersistence(ctx context.Context, pci string, on bool) error
 }
 
 // Kubelet tells what is allocated on this node.
@@ -44,6 +47,10 @@ type Store interface {
 	Labels() (labels map[string]string, known bool, err error)
 	SaveResources(names []string) error
 	Resources() ([]string, error)
+	SaveImport(name string, text []byte) error
+	Import(name string) ([]byte, error)
+	SaveGPU(state.GPU) error
+	GPUs() ([]state.GPU, error)
 }
 
 // Options of an agent.
@@ -70,6 +77,9 @@ type Agent struct {
 	lastRecord kubelet.Record
 	lastNode   devices.Node
 	before     Before
+	gpus       map[string]state.GPU // by UUID
+	adopted    map[Import]adoption
+	lastMIG    string // the last known config of mig-parted's
 	retry      backoff
 
 	mu        sync.Mutex // guards what follows; held for moments only, never over I/O on hardware
@@ -82,17 +92,7 @@ type Agent struct {
 	// it go, nobody knows what it holds.
 	unreadable map[string]string
 	input      input
-}
-
-// input is what the admin asked for last.
-type input struct {
-	config   config.Sharing
-	hash     string
-	labels   map[string]string
-	problems []Problem
-	// hasConfig and hasLabels say that somebody has spoken, be it an earlier run.
-	hasConfig bool
-	hasLabels bool
+	renamed    chan struct{} // closed and replaced when the config is
 }
 
 // New makes an agent that has read its state and offers nothing yet.
@@ -102,14 +102,17 @@ func New(hw Hardware, k Kubelet, s Store, opts Options) (*Agent, error) {
 	}
 	a := &Agent{
 		hw: hw, kubelet: k, store: s, opts: opts,
-		kick: make(chan struct{}, 1), changed: make(chan struct{}), claims: map[string]state.Claim{},
-		unreadable: map[string]string{}, before: Before{Policies: map[string]config.Policy{}},
+		kick: make(chan struct{}, 1), changed: make(chan struct{}), renamed: make(chan struct{}), claims: map[string]state.Claim{},
+		unreadable: map[string]string{}, before: Before{Policies: map[string]config.Policy{}}, gpus: map[string]state.GPU{},
 	}
 	if err := a.loadClaims(); err != nil {
 		return nil, err
 	}
 	var err error
 	if a.before.Resources, err = s.Resources(); err != nil {
+		return nil, err
+	}
+	if err := a.loadGPUs(); err != nil {
 		return nil, err
 	}
 	a.input.hasConfig, a.input.hasLabels = !opts.AwaitConfig, !opts.AwaitLabels
@@ -120,7 +123,7 @@ func New(hw Hardware, k Kubelet, s Store, opts Options) (*Agent, error) {
 	if known {
 		a.input.labels, a.input.hasLabels = labels, true
 	}
-	return a, a.loadLastConfig()
+	return a, errors.Join(a.loadLastConfig(), a.loadImports())
 }
 
 // loadClaims reads the intents; one that cannot be read is remembered as such.
@@ -136,35 +139,6 @@ func (a *Agent) loadClaims() error {
 		a.unreadable[b.UID] = b.Error()
 	}
 	return nil
-}
-
-// loadLastConfig starts with the config that was in force before, until a source says otherwise (P5).
-func (a *Agent) loadLastConfig() error {
-	text, err := a.store.Config()
-	if err != nil || text == nil {
-		return err
-	}
-	c, err := config.Load("last good config", text)
-	if err != nil {
-		a.input.problems = append(a.input.problems, Problem{Reason: ReasonConfigInvalid, Message: err.Error()})
-		return nil
-	}
-	a.input.config, a.input.hash, a.input.hasConfig = c, hash(text), true
-	return nil
-}
-
-// Waiting says what must be known before anything is decided; "" when all is.
-func (a *Agent) Waiting() string {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	switch {
-	case !a.input.hasConfig:
-		return "waiting for the config"
-	case !a.input.hasLabels:
-		return "waiting for the labels of the node"
-	default:
-		return ""
-	}
 }
 
 // Run converges on every cause and every poll until ctx ends.
@@ -220,66 +194,4 @@ func (a *Agent) publish(v View, answers uint64) error {
 	close(a.changed)
 	a.changed = make(chan struct{})
 	return nil
-}
-
-// SetLabels tells the labels of this node, by which the config chooses.
-func (a *Agent) SetLabels(labels map[string]string) error {
-	a.mu.Lock()
-	same := a.input.hasLabels && maps.Equal(a.input.labels, labels)
-	a.mu.Unlock()
-	if same {
-		return nil
-	}
-	if err := a.store.SaveLabels(labels); err != nil {
-		return fmt.Errorf("keep labels: %w", err)
-	}
-	a.mu.Lock()
-	a.input.labels, a.input.hasLabels = labels, true
-	a.mu.Unlock()
-	a.Kick()
-	return nil
-}
-
-// SetConfig offers a new config text. One that does not load changes nothing but the problems; one that loads is kept on
-// disk before it takes effect.
-func (a *Agent) SetConfig(name string, text []byte) error {
-	c, err := config.Load(name, text)
-	if err == nil && config.IsEmpty(text) {
-		err = config.Issues{{File: name, Message: "is empty; a config that manages nothing has apiVersion and kind and no nodes"}}
-	}
-	if err != nil {
-		a.setInputProblems(ReasonConfigInvalid, err)
-		return fmt.Errorf("config refused, the last good one stays: %w", err)
-	}
-	if err := a.store.SaveConfig(text); err != nil {
-		a.setInputProblems(ReasonConfigNotKept, err)
-		return fmt.Errorf("keep config: %w", err)
-	}
-	a.mu.Lock()
-	a.input.config, a.input.hash, a.input.hasConfig = c, hash(text), true
-	a.input.problems = withoutConfigProblems(a.input.problems)
-	a.mu.Unlock()
-	a.Kick()
-	return nil
-}
-
-// ConfigUnavailable says that the source of the config cannot be read; the last good one stays.
-func (a *Agent) ConfigUnavailable(err error) { a.setInputProblems(ReasonConfigMissing, err) }
-
-func (a *Agent) setInputProblems(r Reason, err error) {
-	a.mu.Lock()
-	a.input.problems = append(withoutConfigProblems(a.input.problems), Problem{Reason: r, Message: err.Error()})
-	a.input.hasConfig = true // that there is none is an answer too
-	a.mu.Unlock()
-	a.Kick()
-}
-
-func withoutConfigProblems(ps []Problem) []Problem {
-	kept := []Problem{}
-	for _, p := range ps {
-		if p.Reason != ReasonConfigInvalid && p.Reason != ReasonConfigMissing && p.Reason != ReasonConfigNotKept {
-			kept = append(kept, p)
-		}
-	}
-	return kept
 }

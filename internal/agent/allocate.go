@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"gpuslice/pkg/devices"
 	"gpuslice/pkg/timeslice"
 )
 
@@ -44,6 +45,12 @@ func (v *View) Lookup(resource string, ids []string) ([]Device, error) {
 		d := *list[i].Device
 		if d.Fault != "" {
 			return nil, fmt.Errorf("device %s of %s is unhealthy: %s", id, resource, d.Fault)
+		}
+		if d.GPU.Released != "" {
+			return nil, fmt.Errorf("device %s of %s: %w: %s", id, resource, devices.ErrReleased, d.GPU.Released)
+		}
+		if d.OnePerContainer && len(ids) > 1 {
+			return nil, fmt.Errorf("resource %s: a container asks for %d shares, at most 1 is allowed: failRequestsGreaterThanOne is set", resource, len(ids))
 		}
 		if !slices.ContainsFunc(found, func(x Device) bool { return x.UUID == d.UUID }) {
 			found = append(found, d)

@@ -20,18 +20,19 @@ type Target struct {
 	GPU      devices.GPU
 	Policy   config.Policy // what is in force
 	Kept     bool          // the GPU cannot follow its entry and is left as it was
+	ByMIG    bool          // a config of mig-parted's says how it is cut
 	Plan     mig.Plan
 	Problems []Problem
 }
 
 // Compile turns the config into a target for each GPU. It is pure: hardware is read before and changed after.
-func Compile(c config.Sharing, node string, labels map[string]string, n devices.Node, u Usage) []Target {
-	rule, managed := c.ForNode(node, labels)
+func Compile(c Config, node string, labels map[string]string, n devices.Node, u Usage) []Target {
+	rule, _ := c.ForNode(node, labels)
 	targets := make([]Target, len(n.GPUs))
 	for i, g := range n.GPUs {
 		targets[i] = Target{GPU: g, Plan: mig.Plan{GPU: g.Name()}}
-		if managed {
-			targets[i].follow(rule, u)
+		if g.Fault == nil || g.UUID != "" {
+			targets[i].follow(c, rule, u)
 		}
 		targets[i].find(g)
 	}
@@ -42,6 +43,9 @@ func Compile(c config.Sharing, node string, labels map[string]string, n devices.
 func (t *Target) find(g devices.GPU) {
 	if g.Fault != nil {
 		t.problem(ReasonGPUFault, "%v", g.Fault)
+	}
+	if g.Released != "" {
+		t.problem(ReasonReleased, "released: %s; it is neither read nor changed, and nothing new is given out on it", g.Released)
 	}
 	for _, inst := range g.MIG.Instances {
 		switch {
@@ -57,43 +61,66 @@ func (t *Target) problem(r Reason, format string, args ...any) {
 	t.Problems = append(t.Problems, Problem{GPU: t.GPU.Name(), Reason: r, Message: fmt.Sprintf(format, args...)})
 }
 
-func (t *Target) follow(rule config.NodeRule, u Usage) {
-	g := t.GPU
-	if g.Fault != nil && g.UUID == "" {
-		return
-	}
-	policy := rule.ForGPU(config.Facts{Index: g.Index, UUID: g.UUID, Product: g.Product, MemoryMiB: g.MemoryMiB})
+// follow finds the policy of the GPU: that of the SharingConfig, or else that of NVIDIA's configs.
+func (t *Target) follow(c Config, rule config.NodeRule, u Usage) {
+	policy, err := rule.ForGPU(factsOf(t.GPU)), error(nil)
 	if !policy.Managed {
-		return
+		policy, t.ByMIG, err = c.imported(t.GPU)
 	}
-	if missing := unsupported(policy); len(missing) > 0 {
+	switch missing := unsupported(policy); {
+	case err != nil:
+		t.problem(ReasonImpossible, "%s: %v", policy.Rule, err)
+		t.keep(policy, u)
+	case !policy.Managed:
+	case len(missing) > 0:
 		t.problem(ReasonNotSupportedYet, "layout %s: %s not supported yet; the GPU keeps what it has", policy.LayoutName, strings.Join(missing, ", "))
 		t.keep(policy, u)
-		return
+	default:
+		t.aim(policy, rule.Node.Paused, u)
 	}
-	used := u.of(g)
+}
+
+// aim plans how the GPU gets to what the policy says of it.
+func (t *Target) aim(policy config.Policy, paused bool, u Usage) {
+	g, used := t.GPU, u.of(t.GPU)
 	want, warnings, err := wantOf(g, policy.Layout, used)
-	for _, w := range warnings {
+	shares, renamed, errShares := sharesOn(g, policy)
+	for _, w := range slices.Concat(warnings, renamed) {
 		t.problem(ReasonAlias, "%s", w)
 	}
-	if err != nil {
+	if err := errors.Join(err, errShares); err != nil {
 		t.problem(ReasonImpossible, "layout %s: %v", policy.LayoutName, err)
 		t.keep(policy, u)
 		return
 	}
+	policy.Shares = shares
 	t.Policy = policy
-	if g.Fault != nil {
+	if policy.AsFound() || g.Fault != nil || g.Released != "" {
 		return
 	}
+	failed := u.Before.FailedResets[g.UUID]
+	want.MayReset = policy.Reset == "when-idle" && failed == ""
 	t.Plan = mig.Diff(g.MIG, want, used)
-	if rule.Node.Paused && !t.Plan.IsEmpty() {
+	if paused && !t.Plan.IsEmpty() {
 		t.problem(ReasonPaused, "%s", t.Plan)
 	}
 	for _, b := range t.Plan.Blocked {
 		t.problem(ReasonBlocked, "%s", b)
 	}
 	if t.Plan.NeedsReset {
-		t.problem(ReasonResetRequired, "MIG mode of this GPU changes with a reset only, and reset is %s; not supported yet", policy.Reset)
+		t.needsReset(policy.Reset, failed)
+	}
+}
+
+// needsReset says what brings a GPU into the wanted mode when a reset by this agent does not.
+func (t *Target) needsReset(policy, failed string) {
+	switch mode := t.GPU.MIG.Mode; {
+	case failed != "":
+		t.problem(ReasonRebootRequired, "the MIG mode did not change with a reset, a reboot of the node is needed: %s", failed)
+	case mode.Pending != mode.Current:
+		t.problem(ReasonRebootRequired, "the MIG mode that is set takes effect with a reset of this GPU or a reboot of the node, and reset is %s", policy)
+	default:
+		t.problem(ReasonResetRequired, "the MIG mode of this GPU changes with a reset only, and reset is %s; when-idle lets the agent reset it once nobody uses it", policy)
 	}
 }
 
@@ -108,7 +135,7 @@ func (t *Target) keep(wish config.Policy, u Usage) {
 }
 
 // Paused says that nothing may be applied on a node.
-func Paused(c config.Sharing, node string, labels map[string]string) bool {
+func Paused(c Config, node string, labels map[string]string) bool {
 	rule, ok := c.ForNode(node, labels)
 	return ok && rule.Node.Paused
 }
@@ -125,14 +152,14 @@ func unsupported(p config.Policy) []string {
 	if ts := p.Layout.TimeSlicing; ts != nil {
 		add(ts.Memory == "share", "memory: share")
 		add(ts.Interval != "" && ts.Interval != "default", "interval: "+ts.Interval)
-		add(ts.Replicas > 1 && p.Serve == "dra", "time slicing through DRA")
+		add(ts.Shares() && p.Serve == "dra", "time slicing through DRA")
 	}
 	return missing
 }
 
 // wantOf resolves a layout on the very GPU: names, starts and counts are those of its driver.
 func wantOf(g devices.GPU, l config.Layout, used mig.InUse) (mig.Want, []string, error) {
-	if l.MIG == nil {
+	if l.MIG == nil || l.MIG.AsFound {
 		return mig.Want{}, nil, nil
 	}
 	if !g.IsMIGCapable() {
@@ -175,7 +202,9 @@ type wish struct {
 
 func wishOf(g mig.Geometry, m config.MIG) (wish, []string, error) {
 	switch {
-	case m.Fill == "balanced":
+	case m.Fill == config.FillNone:
+		return wish{counts: mig.Counts{}}, nil, nil
+	case m.Fill == config.FillBalanced:
 		counts, err := g.Balanced()
 		return wish{counts: counts}, nil, err
 	case strings.HasSuffix(m.Fill, "g"):
@@ -216,7 +245,7 @@ func nonEmpty(text string) []string {
 func place(g devices.GPU, w wish, used mig.InUse) (mig.Layout, error) {
 	have := mig.Layout{}
 	if g.MIG.Mode.Current {
-		have = g.MIG.Layout()
+		have = g.MIG.UsableLayout()
 	}
 	busy := mig.Layout{}
 	left := map[int]int{}

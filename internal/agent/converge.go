@@ -29,6 +29,7 @@ type observation struct {
 	noNode  error // the driver does not answer at all
 	// unreadable says which intents could not be read.
 	unreadable []string
+	problems   []Problem
 }
 
 // Converge brings the node one pass closer to what is wanted: read, decide, shrink the view, read the holders again,
@@ -38,6 +39,7 @@ func (a *Agent) Converge(ctx context.Context) error {
 	defer a.converging.Unlock()
 	failures := map[string]error{}
 	o, targets := a.look(ctx)
+	a.restoreAll(ctx, o.node)
 	if plans := a.runnable(o, targets); len(plans) > 0 {
 		if err := a.withdraw(o, targets, plans); err != nil {
 			return a.again(err)
@@ -96,7 +98,11 @@ func (a *Agent) again(err error) error {
 
 func (a *Agent) look(ctx context.Context) (observation, []Target) {
 	o := a.observe(ctx)
-	return o, Compile(o.input.config, a.opts.NodeName, o.input.labels, o.node, o.usage)
+	targets := Compile(o.input.config, a.opts.NodeName, o.input.labels, o.node, o.usage)
+	if a.findClients(&o, targets) {
+		targets = Compile(o.input.config, a.opts.NodeName, o.input.labels, o.node, o.usage)
+	}
+	return o, targets
 }
 
 // observe reads the hardware and everything that may hold it. What it cannot read is noted as unknown.
@@ -109,12 +115,14 @@ func (a *Agent) observe(ctx context.Context) observation {
 		o.usage.Unknown[""] = "what claims hold is not known: " + o.unreadable[0]
 	}
 	a.mu.Unlock()
-	o.usage.Before = Before{Policies: maps.Clone(a.before.Policies), Resources: a.before.Resources}
+	o.usage.Before = Before{Policies: maps.Clone(a.before.Policies), Resources: a.before.Resources, FailedResets: a.failedResets()}
 	o.usage.Processes = map[string][]devices.Process{}
+	o.usage.Clients = map[string][]string{}
+	o.problems = a.release(ctx, o.input)
 	a.readNode(ctx, &o)
 	a.readKubelet(ctx, &o)
 	for _, g := range o.node.GPUs {
-		if g.Fault != nil {
+		if g.Fault != nil || g.Released != "" {
 			continue
 		}
 		processes, err := a.hw.Processes(ctx, g.PCI)
@@ -124,6 +132,7 @@ func (a *Agent) observe(ctx context.Context) observation {
 		}
 		o.usage.Processes[g.PCI] = processes
 	}
+	a.adopt(ctx, &o)
 	return o
 }
 
@@ -217,7 +226,7 @@ func (a *Agent) apply(ctx context.Context, now, announced []Target) map[string]e
 		}
 		logger := klog.FromContext(ctx).WithValues("gpu", t.Plan.GPU)
 		logger.Info("Applying", "plan", t.Plan.String())
-		if err := mig.Apply(ctx, a.hw.On(t.GPU.PCI), t.Plan); err != nil {
+		if err := a.carryOut(ctx, t); err != nil {
 			logger.Error(err, "Plan failed")
 			failures[t.Plan.GPU] = err
 			a.retry.failed(t.Plan.GPU, t.Plan.String(), time.Now())
@@ -232,36 +241,45 @@ func (a *Agent) apply(ctx context.Context, now, announced []Target) map[string]e
 func (a *Agent) viewOf(o observation, targets []Target, applied map[string]error) View {
 	v := build(o.input.config, a.opts.APIs, targets, o.node, o.usage)
 	v.ConfigHash = o.input.hash
-	v.Problems = append(v.Problems, o.input.problems...)
-	if o.noNode != nil {
-		v.Problems = append(v.Problems, Problem{Reason: ReasonNoDriver, Message: o.noNode.Error()})
-	} else if len(o.unreadable) > 0 {
-		for _, why := range o.unreadable {
-			v.Problems = append(v.Problems, Problem{Reason: ReasonStateUnreadable, Message: why})
-		}
-	} else if why := o.usage.Unknown[""]; why != "" {
-		v.Problems = append(v.Problems, Problem{Reason: ReasonUsageUnknown, Message: why})
-	}
+	v.Problems = append(append(v.Problems, o.input.problems...), o.problems...)
+	v.Problems = append(v.Problems, o.unknowns()...)
 	waiting := map[string]bool{}
 	paused := Paused(o.input.config, a.opts.NodeName, o.input.labels)
 	for _, t := range targets {
 		waiting[t.Plan.GPU] = t.Plan.Runnable() && !paused
 		switch err, tried := applied[t.Plan.GPU]; {
 		case !tried:
+		case err != nil && a.gpus[t.GPU.UUID].ResetFailed == "": // else the target says so
+			v.Problems = append(v.Problems, Problem{GPU: t.Plan.GPU, Reason: failureReason(err), Message: err.Error()})
 		case err != nil:
-			v.Problems = append(v.Problems, Problem{GPU: t.Plan.GPU, Reason: ReasonApplyFailed, Message: err.Error()})
 		case !t.Plan.IsEmpty():
 			a.retry.failed(t.Plan.GPU, t.Plan.String(), time.Now())
 			v.Problems = append(v.Problems, Problem{GPU: t.Plan.GPU, Reason: ReasonNotAsPlanned, Message: fmt.Sprintf("read back %s, still to do: %s", t.GPU, t.Plan)})
 		}
 	}
 	a.retry.keepOnly(waiting)
-	if o.node.Silent > 0 {
-		v.Problems = append(v.Problems, Problem{Reason: ReasonGPUFault, Message: fmt.Sprintf("%d GPUs that the driver counts do not say who they are", o.node.Silent)})
-	}
 	v.Problems = sortProblems(v.Problems)
 	a.forgetGone(o)
 	return v
+}
+
+// unknowns says what of the node could not be read.
+func (o observation) unknowns() []Problem {
+	problems := []Problem{}
+	if o.node.Silent > 0 {
+		problems = append(problems, Problem{Reason: ReasonGPUFault, Message: fmt.Sprintf("%d GPUs that the driver counts do not say who they are", o.node.Silent)})
+	}
+	switch why := o.usage.Unknown[""]; {
+	case o.noNode != nil:
+		problems = append(problems, Problem{Reason: ReasonNoDriver, Message: o.noNode.Error()})
+	case len(o.unreadable) > 0:
+		for _, why := range o.unreadable {
+			problems = append(problems, Problem{Reason: ReasonStateUnreadable, Message: why})
+		}
+	case why != "":
+		problems = append(problems, Problem{Reason: ReasonUsageUnknown, Message: why})
+	}
+	return problems
 }
 
 // forgetGone drops GPUs that the driver no longer lists once nobody holds them.

@@ -65,11 +65,23 @@ func newBoundedNode(t *testing.T) *node {
 	if err != nil {
 		t.Fatal(err)
 	}
-	hw := devices.New(n.machine.Open(sim.Admin("agent")), devices.Options{CallLimit: 300 * time.Millisecond})
+	options := n.options()
+	options.CallLimit = 300 * time.Millisecond
+	hw := devices.New(n.machine.Open(sim.Admin("agent")), options)
 	if n.Agent, err = agent.New(hw, n.kubelet, store, agent.Options{NodeName: "n1", APIs: n.apis}); err != nil {
 		t.Fatal(err)
 	}
 	return n
+}
+
+// hang makes a call never come back.
+func (n *node) hang(call string) {
+	n.t.Helper()
+	release, err := n.machine.Fail(sim.Fault{Call: call, Form: sim.Hung})
+	if err != nil {
+		n.t.Fatal(err)
+	}
+	n.t.Cleanup(release)
 }
 
 // failedOrHealed wants the failure to be said, unless read-back shows that what was asked for is there.

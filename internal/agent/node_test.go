@@ -62,7 +62,11 @@ type node struct {
 
 func newNode(t testing.TB, spec string) *node {
 	t.Helper()
-	machine, err := sim.Parse(spec)
+	parse := sim.Parse
+	if strings.Contains(spec, "\n") { // a machine file
+		parse = func(text string) (*sim.Machine, error) { return sim.ParseYAML([]byte(text)) }
+	}
+	machine, err := parse(spec)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -70,6 +74,11 @@ func newNode(t testing.TB, spec string) *node {
 	n := &node{t: t, machine: machine, kubelet: &fakeKubelet{}, dir: t.TempDir(), apis: []agent.API{agent.DevicePlugin, agent.DRA}}
 	n.start()
 	return n
+}
+
+// options are what a real node has beside the driver.
+func (n *node) options() devices.Options {
+	return devices.Options{Resetter: n.machine.Resetter(), Holders: n.machine.HoldersFor("agent")}
 }
 
 // start is a process start: the old process is dead, a new session, a new agent, the same state directory.
@@ -80,7 +89,7 @@ func (n *node) start() {
 	if err != nil {
 		n.t.Fatal(err)
 	}
-	hw := devices.New(n.machine.Open(sim.Admin("agent")), devices.Options{})
+	hw := devices.New(n.machine.Open(sim.Admin("agent")), n.options())
 	if n.Agent, err = agent.New(hw, n.kubelet, store, agent.Options{NodeName: "n1", APIs: n.apis}); err != nil {
 		n.t.Fatal(err)
 	}

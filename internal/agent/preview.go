@@ -7,14 +7,13 @@ import (
 	"slices"
 	"strings"
 
-	"gpuslice/internal/config"
 	"gpuslice/pkg/devices"
 	"gpuslice/pkg/mig"
 )
 
 // Preview is the view that a node will have once every plan that can run now has run, as far as it can be told beforehand:
 // an instance that is still to be made has no UUID, because the driver gives it one, and there are no lists. It is pure.
-func Preview(c config.Sharing, opts Options, labels map[string]string, n devices.Node, u Usage) View {
+func Preview(c Config, opts Options, labels map[string]string, n devices.Node, u Usage) View {
 	targets := Compile(c, opts.NodeName, labels, n, u)
 	for i, t := range targets {
 		if t.Plan.Runnable() && !Paused(c, opts.NodeName, labels) {

@@ -40,7 +40,7 @@ func TestPreviewComesTrue(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		preview := agent.Preview(c, agent.Options{NodeName: "n1", APIs: n.apis}, nil, node, agent.Usage{})
+		preview := agent.Preview(agent.Config{Sharing: c}, agent.Options{NodeName: "n1", APIs: n.apis}, nil, node, agent.Usage{})
 		if after := n.machine.Dump(); after != before {
 			t.Fatalf("a preview changed the machine from\n%s\nto\n%s", before, after)
 		}

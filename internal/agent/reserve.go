@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"gpuslice/internal/state"
+	"gpuslice/pkg/devices"
 	"gpuslice/pkg/mig"
 )
 
@@ -113,6 +114,9 @@ func (a *Agent) isFree(c state.Claim, want state.Device, d Device) error {
 		if _, again := a.claims[c.UID]; !again {
 			return fmt.Errorf("unhealthy: %s", d.Fault)
 		}
+	}
+	if _, again := a.claims[c.UID]; d.GPU.Released != "" && !again {
+		return fmt.Errorf("%w: %s", devices.ErrReleased, d.GPU.Released)
 	}
 	for _, other := range a.claims {
 		if other.UID == c.UID {

@@ -20,6 +20,8 @@ type Usage struct {
 	Allocations []kubelet.Allocation // by the kubelet's records and our own answers
 	Claims      []state.Claim
 	Processes   map[string][]devices.Process // by PCI address
+	// Clients is what else works with a GPU whose MIG mode is about to change, by PCI address.
+	Clients map[string][]string
 	// Unknown says why a source cannot be trusted for a GPU, by PCI address; "" concerns every GPU.
 	// What is unknown counts as in use (P2).
 	Unknown map[string]string
@@ -33,6 +35,8 @@ type Before struct {
 	Policies map[string]config.Policy
 	// Resources is every resource name that this node's agent ever offered: ids that are allocated under others are not ours.
 	Resources []string
+	// FailedResets says, by UUID, why a reset did not bring a GPU into its mode in this boot.
+	FailedResets map[string]string
 }
 
 // unknownFor returns why nothing may be taken away from a GPU, or "".
@@ -64,6 +68,7 @@ func (u Usage) of(g devices.GPU) mig.InUse {
 			used.Instances[p.GI] = append(used.Instances[p.GI], holder)
 		}
 	}
+	used.GPU = append(used.GPU, u.Clients[g.PCI]...)
 	if why := u.unknownFor(g.PCI); why != "" {
 		holdEverything(&used, g, "unknown: "+why)
 	}

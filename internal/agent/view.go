@@ -4,13 +4,11 @@
 package agent
 
 import (
-	"cmp"
 	"fmt"
 	"maps"
 	"slices"
 	"strings"
 
-	"gpuslice/internal/config"
 	"gpuslice/internal/kubelet"
 	"gpuslice/pkg/devices"
 	"gpuslice/pkg/mig"
@@ -37,6 +35,8 @@ type Device struct {
 	Replicas int    // 1 = exclusive
 	Policy   timeslice.Policy
 	Fault    string // why it is unhealthy; empty = healthy
+	// OnePerContainer refuses a container that asks for more than one share.
+	OnePerContainer bool
 	// Held says that the device is in use in a way that is no longer offered: it keeps its CDI entry, for containers that start
 	// again, and is in no list.
 	Held bool
@@ -71,6 +71,7 @@ type View struct {
 	Lists      map[string][]Listed // by resource name
 	Problems   []Problem
 	ConfigHash string
+	MIGConfig  MIGConfig
 }
 
 // Device finds a device by its DRA name. After minor numbers have shifted, a GPU that is lost and one that works may have one
@@ -87,40 +88,14 @@ func (v *View) Device(name string) (found Device, ok bool) {
 // Resources lists the resource names, in order.
 func (v *View) Resources() []string { return slices.Sorted(maps.Keys(v.Lists)) }
 
-// offering is how the devices of one GPU are handed out.
-type offering struct {
-	api      API
-	replicas int
-	rename   config.Rename
-	policy   timeslice.Policy
-	product  string // resource name by product, or ""
-}
-
-// MIGDeviceName is the name that DRA gives a slot; it is part of the wire format.
-func MIGDeviceName(g devices.GPU, s mig.Slot) string {
-	profile := strings.Map(func(r rune) rune {
-		switch {
-		case r >= 'a' && r <= 'z', r >= '0' && r <= '9', r == '-':
-			return r
-		case r == '.':
-			return -1
-		default:
-			return '-'
-		}
-	}, strings.ToLower(s.Profile.Name))
-	return fmt.Sprintf("%s-mig-%s-%d-%d", g.Name(), strings.Trim(profile, "-"), s.Profile.ID, s.Start)
-}
-
 // build makes the view out of what was read and compiled. It is pure.
-func build(c config.Sharing, apis []API, targets []Target, n devices.Node, u Usage) View {
-	v := View{Node: n, Targets: targets, Lists: map[string][]Listed{}}
-	for _, t := range targets {
+func build(c Config, apis []API, targets []Target, n devices.Node, u Usage) View {
+	v := View{Node: n, Targets: targets, Lists: map[string][]Listed{}, MIGConfig: c.MIGConfig, Problems: slices.Clone(c.Problems)}
+	offers, problems := offeringsOf(c, apis, targets)
+	v.Problems = append(v.Problems, problems...)
+	for i, t := range targets {
 		v.Problems = append(v.Problems, t.Problems...)
-		offer, problem := offeringOf(c, apis, t)
-		if problem != nil {
-			v.Problems = append(v.Problems, *problem)
-		}
-		for _, d := range devicesOf(t.GPU, offer) {
+		for _, d := range offers[i].devices {
 			if blocked := standsInTheWay(t, d, u); blocked != nil {
 				v.Problems = append(v.Problems, *blocked)
 				d.API = heldBy(t.GPU, u)
@@ -138,72 +113,6 @@ func build(c config.Sharing, apis []API, targets []Target, n devices.Node, u Usa
 	v.retain(u)
 	v.Problems = sortProblems(v.Problems)
 	return v
-}
-
-// offeringOf decides by policy; an unmanaged GPU goes to the device plugin if that runs here.
-func offeringOf(c config.Sharing, apis []API, t Target) (offering, *Problem) {
-	o := offering{replicas: 1, policy: timeslice.Spread, product: c.ResourceFor(t.GPU.Product)}
-	if !t.Policy.Managed {
-		if len(apis) > 0 {
-			o.api = slices.Min(apis) // "device-plugin" comes before "dra"
-		}
-		return o, nil
-	}
-	if ts := t.Policy.Layout.TimeSlicing; ts != nil {
-		o.replicas, o.rename = ts.Replicas, ts.Rename
-		o.policy = cmp.Or(timeslice.Policy(ts.Policy), timeslice.Spread)
-	}
-	if t.Policy.Serve == "none" {
-		return o, nil
-	}
-	if o.api = API(t.Policy.Serve); !slices.Contains(apis, o.api) {
-		o.api = ""
-		return o, &Problem{GPU: t.GPU.Name(), Reason: ReasonNotServed, Message: fmt.Sprintf("serve is %s, this agent runs %v", t.Policy.Serve, apis)}
-	}
-	return o, nil
-}
-
-func devicesOf(g devices.GPU, o offering) []Device {
-	if g.UUID == "" {
-		return nil
-	}
-	base := Device{GPU: g, API: o.api, Replicas: o.replicas, Policy: o.policy}
-	if g.Fault != nil {
-		base.Fault = g.Fault.Error()
-	}
-	if !g.MIG.Mode.Current {
-		d := base
-		d.UUID, d.Name = g.UUID, g.Name()
-		d.Resource = renamed(cmp.Or(o.product, "nvidia.com/gpu"), o.rename)
-		return []Device{d}
-	}
-	all := []Device{}
-	for _, inst := range g.MIG.Instances {
-		if !inst.Usable() {
-			continue
-		}
-		d := base
-		d.UUID, d.Name, d.Instance = inst.UUID, MIGDeviceName(g, inst.Slot), &inst
-		d.Resource = renamed("nvidia.com/mig-"+inst.Slot.Profile.ResourceSuffix(), o.rename)
-		all = append(all, d)
-	}
-	slices.SortFunc(all, func(a, b Device) int {
-		return cmp.Or(cmp.Compare(a.Instance.Slot.Start, b.Instance.Slot.Start), cmp.Compare(a.Instance.Slot.Profile.ID, b.Instance.Slot.Profile.ID))
-	})
-	return all
-}
-
-func renamed(resource string, r config.Rename) string {
-	switch {
-	case r.Suffix:
-		return resource + ".shared"
-	case r.Name == "":
-		return resource
-	case strings.Contains(r.Name, "/"):
-		return r.Name
-	default:
-		return "nvidia.com/" + r.Name
-	}
 }
 
 // standsInTheWay says why a device cannot be offered in its new way yet: somebody holds it in another (P1).

@@ -7,7 +7,7 @@ package command
 func GPUPlugin() Binary {
 	return Binary{
 		Name: "gpu-plugin", APIs: "device-plugin,dra",
-		Commands: []Command{RunCommand(), InventoryCommand(), PlanCommand(), ValidateCommand(), VersionCommand()},
+		Commands: []Command{RunCommand(), InventoryCommand(), PlanCommand(), ValidateCommand(), ConvertCommand(), VersionCommand()},
 	}
 }
 

@@ -6,3 +6,5 @@
 // Each subcommand has a file. All write to the writers they are given and return an exit status, so that tests run them in
 // process and see what a shell would.
 package command
+
+//go:generate go run generate.go

@@ -39,9 +39,13 @@ type Flags struct {
 	APIs        []agent.API
 	Strategy    string
 	HookPath    string
-	Verbosity   int
-	LogFormat   string
-	set         map[string]bool
+	// What convert converts.
+	DevicePluginConfig string
+	MIGPartedConfig    string
+	Selected           string
+	Verbosity          int
+	LogFormat          string
+	set                map[string]bool
 }
 
 func parseFlags(b Binary, c Command, args []string, errors io.Writer) (*Flags, error) {
@@ -65,6 +69,9 @@ func parseFlags(b Binary, c Command, args []string, errors io.Writer) (*Flags, e
 	set.DurationVar(&f.Poll, "poll", 10*time.Second, "how often everything is read again without a cause")
 	set.StringVar(&f.Strategy, "device-list-strategy", "cdi", "cdi, or envvar for runtimes without CDI")
 	set.StringVar(&f.HookPath, "nvidia-cdi-hook", "", "path of the nvidia-cdi-hook program (default: no hooks)")
+	set.StringVar(&f.DevicePluginConfig, "device-plugin-config", "", "for convert: a config of NVIDIA's device plugin")
+	set.StringVar(&f.MIGPartedConfig, "mig-parted-config", "", "for convert: a config of mig-parted, or builtin for the well-known ones")
+	set.StringVar(&f.Selected, "selected", "", "for convert: the name of the config in that of mig-parted")
 	set.IntVar(&f.Verbosity, "v", 0, "verbosity of the log: 0, 2, 4 or 6")
 	set.StringVar(&f.LogFormat, "log-format", "text", "text or json")
 	apis := set.String("api", b.APIs, "which APIs to serve: device-plugin, dra, or both with a comma")

@@ -17,6 +17,9 @@ import (
 	"gpuslice/pkg/devices/sim"
 )
 
+// simClient is the name under which a simulated driver knows this process.
+const simClient = "gpuslice"
+
 // hardware opens what --hardware names.
 func (f *Flags) hardware() (*devices.Hardware, error) {
 	spec, isSim := strings.CutPrefix(f.Hardware, "sim:")
@@ -26,10 +29,16 @@ func (f *Flags) hardware() (*devices.Hardware, error) {
 		if err != nil {
 			return nil, fmt.Errorf("--hardware=%s: %w", f.Hardware, err)
 		}
-		return devices.New(machine.Open(sim.Admin("gpuslice")), devices.Options{NUMANode: numaOf(machine)}), nil
+		return devices.New(machine.Open(sim.Admin(simClient)), devices.Options{
+			NUMANode: numaOf(machine), Resetter: machine.Resetter(), Holders: machine.HoldersFor(simClient),
+		}), nil
 	case f.Hardware == "nvml":
 		driver := nvml.New(nvml.Options{DriverRoot: f.DriverRoot})
-		return devices.New(driver, devices.Options{NUMANode: f.numaNode}), nil
+		// Processes are those of our own PID namespace, wherever the driver's part of /proc is mounted.
+		holders := devices.NodeHolders{Proc: "/proc", Sys: f.SysRoot, Dev: f.DevRoot}
+		return devices.New(driver, devices.Options{
+			NUMANode: f.numaNode, Resetter: nvml.Program{DriverRoot: f.DriverRoot}, Holders: holders,
+		}), nil
 	default:
 		return nil, fmt.Errorf("--hardware=%s is neither nvml nor sim:SPEC", f.Hardware)
 	}

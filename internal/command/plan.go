@@ -24,12 +24,21 @@ type PlanDocument struct {
 
 // PlanGPU is what a config would do to one GPU.
 type PlanGPU struct {
-	Name     string          `json:"name"`
-	Line     string          `json:"line"`
-	Layout   string          `json:"layout,omitempty"`
-	Steps    []string        `json:"steps"`
-	Blocked  []string        `json:"blocked"`
-	Problems []agent.Problem `json:"problems"`
+	Name       string          `json:"name"`
+	Line       string          `json:"line"`
+	Layout     string          `json:"layout,omitempty"`
+	Steps      []string        `json:"steps"`
+	Reasons    []PlanReason    `json:"reasons"` // of the steps that do not follow from the layout alone
+	Kept       []string        `json:"kept"`    // instances that stay, with their holders
+	Blocked    []string        `json:"blocked"` // what stands in the way, with its holders; then no step is taken
+	NeedsReset bool            `json:"needsReset"`
+	Problems   []agent.Problem `json:"problems"`
+}
+
+// PlanReason says why a step is taken.
+type PlanReason struct {
+	Step string `json:"step"`
+	Why  string `json:"why"`
 }
 
 // PlanCommand shows what a config would do.
@@ -73,7 +82,12 @@ func (f *Flags) targets(ctx context.Context) ([]agent.Target, error) {
 	if err != nil {
 		return nil, err
 	}
-	return agent.Compile(c, f.NodeName, f.NodeLabels, node, usage), hw.Close(ctx)
+	all := agent.Offline(c, f.NodeLabels, node)
+	targets := agent.Compile(all, f.NodeName, f.NodeLabels, node, usage)
+	if len(targets) > 0 { // they concern the node, and are said once
+		targets[0].Problems = append(all.Problems, targets[0].Problems...)
+	}
+	return targets, hw.Close(ctx)
 }
 
 // usage reads what holds devices, without taking part: nothing is written, nothing is locked.
@@ -124,6 +138,7 @@ func printPlan(s Streams, targets []agent.Target) {
 		if !t.Plan.IsEmpty() {
 			changed++
 			fmt.Fprintln(s.Out, t.Plan)
+			explain(s, t.Plan)
 		}
 		for _, step := range t.Plan.Steps {
 			switch step.(type) {
@@ -142,22 +157,43 @@ func printPlan(s Streams, targets []agent.Target) {
 	fmt.Fprintf(s.Out, "%d of %d GPUs change: %d instances new, %d gone\n", changed, len(targets), created, destroyed)
 }
 
+// explain says what a plan leaves alone and why it takes the rest away.
+func explain(s Streams, p mig.Plan) {
+	for _, k := range p.Kept {
+		fmt.Fprintf(s.Out, "kept %s: %s\n", p.GPU, k)
+	}
+	for _, r := range p.Reasons() {
+		fmt.Fprintf(s.Out, "reason %s: %s\n", p.GPU, r)
+	}
+}
+
 func planOf(targets []agent.Target) PlanDocument {
 	doc := PlanDocument{GPUs: []PlanGPU{}}
 	for _, t := range targets {
-		g := PlanGPU{
+		doc.GPUs = append(doc.GPUs, PlanGPU{
 			Name: t.GPU.Name(), Line: t.GPU.String(), Layout: t.Policy.LayoutName,
-			Steps: []string{}, Blocked: []string{}, Problems: append([]agent.Problem{}, t.Problems...),
-		}
-		for _, step := range t.Plan.Steps {
-			g.Steps = append(g.Steps, step.String())
-		}
-		for _, b := range t.Plan.Blocked {
-			g.Blocked = append(g.Blocked, b.String())
-		}
-		doc.GPUs = append(doc.GPUs, g)
+			Steps: texts(t.Plan.Steps), Reasons: reasonsOf(t.Plan), Kept: texts(t.Plan.Kept), Blocked: texts(t.Plan.Blocked),
+			NeedsReset: t.Plan.NeedsReset, Problems: append([]agent.Problem{}, t.Problems...),
+		})
 	}
 	return doc
+}
+
+// texts is what each prints as; never nil, so that a document has a list.
+func texts[T fmt.Stringer](all []T) []string {
+	printed := make([]string, len(all))
+	for i, x := range all {
+		printed[i] = x.String()
+	}
+	return printed
+}
+
+func reasonsOf(p mig.Plan) []PlanReason {
+	all := []PlanReason{}
+	for _, r := range p.Reasons() {
+		all = append(all, PlanReason{Step: r.Step.String(), Why: r.Why})
+	}
+	return all
 }
 
 // planStatus is 3 when some entry cannot be followed now, else 2 when something changes, else 0.

@@ -197,6 +197,7 @@ func (p *process) serve(ctx context.Context, a *agent.Agent, hw *devices.Hardwar
 	group.Go(func() error { return exitWhenExhausted(ctx, hw) })
 	if client != nil && f.NodeName != "" {
 		group.Go(func() error { return report.Node(ctx, client, f.NodeName, a) })
+		group.Go(func() error { return report.Events(ctx, client, f.NodeName, a) })
 	}
 	err := group.Wait()
 	closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
@@ -210,8 +211,12 @@ func (f *Flags) labelsFromCluster(client kubernetes.Interface) bool {
 
 func (p *process) sources(ctx context.Context, group *errgroup.Group, a *agent.Agent, client kubernetes.Interface) error {
 	f := p.flags
+	namespace, err := f.namespace()
+	if err != nil {
+		return err
+	}
 	if f.labelsFromCluster(client) {
-		group.Go(func() error { return source.NodeLabels(ctx, client, f.NodeName, a) })
+		group.Go(func() error { return source.Node(ctx, client, f.NodeName, a) })
 	} else if err := a.SetLabels(f.NodeLabels); err != nil {
 		return err
 	}
@@ -222,6 +227,7 @@ func (p *process) sources(ctx context.Context, group *errgroup.Group, a *agent.A
 		namespace, name, _ := strings.Cut(name, "/")
 		group.Go(func() error { return source.ConfigMap(ctx, client, namespace, name, f.ApplyJitter, a) })
 	}
+	group.Go(func() error { return source.Imports(ctx, client, namespace, f.ApplyJitter, a) })
 	return nil
 }
 

@@ -64,7 +64,7 @@ func (f *Flags) preview(ctx context.Context) (agent.View, error) {
 		return agent.View{}, err
 	}
 	opts := agent.Options{NodeName: f.NodeName, APIs: f.APIs}
-	return agent.Preview(c, opts, f.NodeLabels, node, usage), hw.Close(ctx)
+	return agent.Preview(agent.Offline(c, f.NodeLabels, node), opts, f.NodeLabels, node, usage), hw.Close(ctx)
 }
 
 // pcieRoots reads this machine's sysfs, which knows nothing of GPUs that exist in memory only unless it is told to.

@@ -106,3 +106,12 @@ func TestSlicesSaysWhyNot(t *testing.T) {
 		}
 	}
 }
+
+// An instance that one compute instance does not fill is withheld, the others are offered.
+func TestSlicesWithholdsWhatIsNotFilled(t *testing.T) {
+	machine := machineFile(t, `gpus: [{model: h100-sxm5-80gb, instances: ["3g.40gb@4{1c}", "2g.20gb@2{}", 1g.10gb@0]}]`)
+	status, out, errs := slices(t, machine, "--node-name=n1")
+	if status != 0 || strings.Count(errs, "is withheld: ") != 2 || strings.Count(out, `type="mig"`) != 1 || !strings.Contains(out, `profile="1g.10gb"`) {
+		t.Errorf("status %d, %s\n%s", status, errs, out)
+	}
+}

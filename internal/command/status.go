@@ -26,6 +26,8 @@ type StatusGPU struct {
 	Layout  string         `json:"layout,omitempty"`
 	Devices []StatusDevice `json:"devices"`
 	Plan    []string       `json:"plan"`
+	Reasons []PlanReason   `json:"reasons"` // of the steps of the plan that do not follow from the layout alone
+	Blocked []string       `json:"blocked"` // what stands in the plan's way, with its holders
 }
 
 // StatusDevice is what one device is offered as.
@@ -84,13 +86,11 @@ func statusOf(a *agent.Agent) Status {
 }
 
 func gpuStatus(view *agent.View, name string, g InventoryGPU) StatusGPU {
-	x := StatusGPU{InventoryGPU: g, Name: name, Devices: []StatusDevice{}, Plan: []string{}}
+	x := StatusGPU{InventoryGPU: g, Name: name, Devices: []StatusDevice{}, Plan: []string{}, Reasons: []PlanReason{}, Blocked: []string{}}
 	for _, t := range view.Targets {
 		if t.GPU.PCI == g.PCI {
 			x.Layout = t.Policy.LayoutName
-			for _, step := range t.Plan.Steps {
-				x.Plan = append(x.Plan, step.String())
-			}
+			x.Plan, x.Reasons, x.Blocked = texts(t.Plan.Steps), reasonsOf(t.Plan), texts(t.Plan.Blocked)
 		}
 	}
 	for _, d := range view.Devices {

@@ -39,7 +39,7 @@ func runValidate(ctx context.Context, f *Flags, s Streams) int {
 			rule.Match = nil
 			alone := c
 			alone.Nodes = []config.Node{rule}
-			for _, t := range agent.Compile(alone, f.NodeName, f.NodeLabels, node, agent.Usage{}) {
+			for _, t := range agent.Compile(agent.Offline(alone, f.NodeLabels, node), f.NodeName, f.NodeLabels, node, agent.Usage{}) {
 				for _, p := range t.Problems {
 					fmt.Fprintf(s.Out, "warning: %s: %s\n", name, p)
 				}

@@ -4,7 +4,9 @@
 package command
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -45,6 +47,30 @@ func (f *Flags) client() (kubernetes.Interface, error) {
 		return nil, fmt.Errorf("reach the API server: %w", err)
 	}
 	return client, nil
+}
+
+// serviceAccountNamespace is where a pod finds the namespace that it runs in.
+const serviceAccountNamespace = "/var/run/secrets/kubernetes.io/serviceaccount/namespace"
+
+// namespace is where ConfigMaps in NVIDIA's formats are: that of our own ConfigMap, or else that of the client's context.
+func (f *Flags) namespace() (string, error) {
+	if name, ok := strings.CutPrefix(f.Config, "configmap:"); ok {
+		namespace, _, _ := strings.Cut(name, "/")
+		return namespace, nil
+	}
+	if f.Kubeconfig != "" {
+		rules := &clientcmd.ClientConfigLoadingRules{ExplicitPath: f.Kubeconfig}
+		namespace, _, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, nil).Namespace()
+		if err != nil {
+			return "", fmt.Errorf("read the namespace of %s: %w", f.Kubeconfig, err)
+		}
+		return namespace, nil
+	}
+	text, err := os.ReadFile(serviceAccountNamespace)
+	if errors.Is(err, fs.ErrNotExist) {
+		return "", nil // there is no API server either
+	}
+	return strings.TrimSpace(string(text)), err
 }
 
 // specWriter puts CDI specs together. Simulated hardware has no device nodes and no driver files: its numbers are computed.

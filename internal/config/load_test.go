@@ -67,6 +67,33 @@ func TestExampleLoads(t *testing.T) {
 	}
 }
 
+// What is written is read back as it was.
+func TestYAML(t *testing.T) {
+	const more = `
+layouts:
+  found: {mig: {asFound: true, resource: gpu}, timeSlicing: {replicas: 1, profiles: {1g.10gb: 2, "*": 3}, rename: small, failRequestsGreaterThanOne: true}}
+  none:  {mig: {fill: none}}
+nodes:
+- match: {nodeNames: a}
+  gpus: [{select: {device: "0x233010DE:0x16C110DE", index: [0, 2-3], uuid: GPU-1, memory: ">=80Gi"}, layout: found, reset: when-idle}]
+  paused: true
+`
+	for _, text := range []string{example, head + more} {
+		c, err := config.Load("f", []byte(text))
+		if err != nil {
+			t.Fatal(err)
+		}
+		written, err := c.YAML()
+		if err != nil {
+			t.Fatal(err)
+		}
+		back, err := config.Load("written", written)
+		if diff := cmp.Diff(c, back); err != nil || diff != "" {
+			t.Errorf("%v\n%s\n%s", err, diff, written)
+		}
+	}
+}
+
 func TestNothingIsNoConfig(t *testing.T) {
 	for _, text := range []string{"", "\n", "# nothing yet\n", "---\n"} {
 		c, err := config.Load("f", []byte(text))
@@ -106,6 +133,15 @@ func TestMistakes(t *testing.T) {
 		{"pattern", head + "nodes: [{gpus: [{select: {product: '[a'}, layout: whole}]}]\n", []string{"3 nodes[0].gpus[0].select.product: needs its ]"}},
 		{"resource name", head + "resourceNames: [{product: '*', name: h100}]\n", []string{"3 resourceNames[0].name: such as nvidia.com/h100"}},
 		{"xid", head + "health: {xids: {x: ignore, '1': skip}}\n", []string{"3 health.xids.1: ignore, application, reset, reboot", "3 health.xids.x: not an XID"}},
+		{"PCI device", head + "nodes: [{gpus: [{select: {device: [0x2330]}, layout: whole}]}]\n", []string{"3 nodes[0].gpus[0].select.device[0]: \"0x2330\" is not a PCI device such as 0x233010DE"}},
+		{"two ways to cut, one of them to leave as found", head + "layouts: {a: {mig: {asFound: true, fill: none}}}\n", []string{"3 layouts.a.mig: 2 ways to cut are set, want exactly one of instances, slots, fill, dynamic, asFound"}},
+		{"resource of instances", head + "layouts: {a: {mig: {fill: 1g, resource: kubernetes.io/gpu}}}\n", []string{"3 layouts.a.mig.resource: kubernetes.io is reserved"}},
+		{"replicas of profiles", head + "layouts: {a: {mig: {fill: 1g}, timeSlicing: {replicas: 1, profiles: {1g: 2, 1g.10gb: 0, '*': 3}}}}\n", []string{
+			"3 layouts.a.timeSlicing.profiles.1g: \"1g\" is not a profile name", "3 layouts.a.timeSlicing.profiles.1g.10gb: 0 is not between 1 and 16384",
+		}},
+		{"profiles without MIG", head + "layouts: {a: {timeSlicing: {replicas: 2, profiles: {1g.10gb: 2}}}}\n", []string{"3 layouts.a.timeSlicing.profiles: this layout has no mig"}},
+		{"renamed and nowhere shared", head + "layouts: {a: {mig: {fill: 1g}, timeSlicing: {replicas: 1, rename: true, profiles: {1g.10gb: 1}}}}\n", []string{"3 layouts.a.timeSlicing.rename: one replica is exclusive use"}},
+		{"ConfigMap", head + "nvidia: {devicePluginConfig: Time Slicing}\n", []string{"3 nvidia.devicePluginConfig: \"Time Slicing\" is not the name of a ConfigMap"}},
 		{"same name twice", head + "nodes:\n- {name: a, gpus: [{layout: whole}]}\n- {name: a, gpus: [{layout: whole}]}\n", []string{"5 nodes[1].name: nodes[0] already"}},
 		{"other version", "apiVersion: v1\nkind: SharingConfig\n", []string{"1 apiVersion: gpuslice.dev/v1alpha1"}},
 		{"alias", head + "layouts: {a: &x {mig: {fill: 1g}}, b: *x}\n", []string{"3 layouts.b: aliases"}},

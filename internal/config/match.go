@@ -4,6 +4,7 @@
 package config
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"maps"
@@ -13,6 +14,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"gpuslice/internal/config/strict"
 )
 
 // builtInLayouts need no definition.
@@ -24,6 +27,12 @@ var builtInLayouts = map[string]Layout{
 }
 
 func builtInNames() []string { return slices.Sorted(maps.Keys(builtInLayouts)) }
+
+// IsBuiltIn says that a layout of this name needs no definition and takes none.
+func IsBuiltIn(name string) bool {
+	_, ok := builtInLayouts[name]
+	return ok
+}
 
 func (c Sharing) layout(name string) (Layout, bool) {
 	if l, ok := builtInLayouts[name]; ok {
@@ -38,10 +47,17 @@ type Policy struct {
 	Managed    bool // false: offered as found, never changed
 	LayoutName string
 	Layout     Layout
-	Serve      string // device-plugin, dra, none
+	Serve      string // device-plugin, dra, none; "" = as a GPU that nobody manages
 	Reset      string // never, when-idle
 	Rule       string // "nodes[0].gpus[1]", for messages
+	// Shares of the GPU's devices; the first that fits a device is the device's.
+	Shares []Share
+	// MIGStrategy is NVIDIA's word for how instances are named: none, single, mixed or "", which is mixed.
+	MIGStrategy string
 }
+
+// AsFound says that the GPU stays as it is cut, whatever else is said of it.
+func (p Policy) AsFound() bool { return p.Layout.MIG != nil && p.Layout.MIG.AsFound }
 
 // ForNode returns the rule for a node; false means that all its GPUs are unmanaged.
 func (c Sharing) ForNode(name string, labels map[string]string) (NodeRule, bool) {
@@ -83,19 +99,22 @@ type Facts struct {
 	UUID      string
 	Product   string
 	MemoryMiB uint64 // 0 = unknown, fits no memory condition
+	// PCIDevice and PCISubsystem have the device in the upper half and the vendor in the lower; 0 = unknown.
+	PCIDevice    uint32
+	PCISubsystem uint32
 }
 
 // ForGPU returns what the config says of a GPU.
 func (r NodeRule) ForGPU(f Facts) Policy {
 	for j, g := range r.Node.GPUs {
-		if !g.Select.fits(f) {
+		if !g.Select.Fits(f) {
 			continue
 		}
 		l, _ := r.config.layout(g.Layout)
 		return Policy{
 			Managed: true, LayoutName: g.Layout, Layout: l,
 			Serve: orDefault(g.Serve, servers), Reset: orDefault(g.Reset, resets),
-			Rule: fmt.Sprintf("nodes[%d].gpus[%d]", r.Index, j),
+			Rule: fmt.Sprintf("nodes[%d].gpus[%d]", r.Index, j), Shares: l.shares(),
 		}
 	}
 	return Policy{}
@@ -108,12 +127,14 @@ func orDefault(value string, valid []string) string {
 	return value
 }
 
-func (s *Select) fits(f Facts) bool {
+// Fits says whether a GPU is one of those; nil selects every GPU.
+func (s *Select) Fits(f Facts) bool {
 	return s == nil ||
 		(len(s.Index) == 0 || hasIndex(s.Index, f.Index)) &&
 			(len(s.UUID) == 0 || slices.Contains(s.UUID, f.UUID)) &&
 			(s.Product == "" || matches(s.Product, f.Product)) &&
-			(s.Memory == "" || hasMemory(s.Memory, f.MemoryMiB))
+			(s.Memory == "" || hasMemory(s.Memory, f.MemoryMiB)) &&
+			(len(s.Device) == 0 || hasDevice(s.Device, f))
 }
 
 func hasIndex(ranges []string, index int) bool {
@@ -126,6 +147,13 @@ func hasIndex(ranges []string, index int) bool {
 func hasMemory(condition string, mib uint64) bool {
 	c, err := parseMemory(condition)
 	return err == nil && mib > 0 && c.holds(mib)
+}
+
+func hasDevice(filters []string, f Facts) bool {
+	return slices.ContainsFunc(filters, func(text string) bool {
+		d, err := parseDevice(text)
+		return err == nil && d.device == f.PCIDevice && (!d.hasSubsystem || d.subsystem == f.PCISubsystem)
+	})
 }
 
 // ResourceFor returns the resource name that the config gives to GPUs of a product, or "".
@@ -148,7 +176,7 @@ func parseRange(text string) (indexRange, error) {
 	first, errFirst := strconv.Atoi(from)
 	last, errLast := strconv.Atoi(to)
 	if errors.Join(errFirst, errLast) != nil || first < 0 || last < first {
-		return indexRange{}, fmt.Errorf("%q is not an index such as 3 or a range such as 0-3", clip(text))
+		return indexRange{}, fmt.Errorf("%q is not an index such as 3 or a range such as 0-3", strict.Clip(text))
 	}
 	return indexRange{first, last}, nil
 }
@@ -163,7 +191,7 @@ var memoryText = regexp.MustCompile(`^(>=|<=|>|<|=)([0-9]{1,7})(Mi|Gi)$`)
 func parseMemory(text string) (memoryCondition, error) {
 	m := memoryText.FindStringSubmatch(strings.ReplaceAll(text, " ", ""))
 	if m == nil {
-		return memoryCondition{}, fmt.Errorf("%q is not a condition such as >=80Gi, with one of >= <= > < = and Mi or Gi", clip(text))
+		return memoryCondition{}, fmt.Errorf("%q is not a condition such as >=80Gi, with one of >= <= > < = and Mi or Gi", strict.Clip(text))
 	}
 	n, err := strconv.ParseUint(m[2], 10, 64)
 	if err != nil {
@@ -194,4 +222,30 @@ func (c memoryCondition) holds(mib uint64) bool {
 	default:
 		return have == c.mib
 	}
+}
+
+// deviceFilter is a PCI device, of one board vendor or of any.
+type deviceFilter struct {
+	device, subsystem uint32
+	hasSubsystem      bool
+}
+
+var deviceText = regexp.MustCompile(`^0[xX]([0-9a-fA-F]{8})(?::0[xX]([0-9a-fA-F]{8}))?$`)
+
+func parseDevice(text string) (deviceFilter, error) {
+	m := deviceText.FindStringSubmatch(text)
+	if m == nil {
+		return deviceFilter{}, fmt.Errorf("%q is not a PCI device such as 0x233010DE or 0x233010DE:0x16C110DE", strict.Clip(text))
+	}
+	device, err := strconv.ParseUint(m[1], 16, 32)
+	subsystem, errSub := strconv.ParseUint(cmp.Or(m[2], "0"), 16, 32)
+	return deviceFilter{device: uint32(device), subsystem: uint32(subsystem), hasSubsystem: m[2] != ""}, errors.Join(err, errSub)
+}
+
+// DeviceFault says why a text does not name a PCI device, or "".
+func DeviceFault(text string) string {
+	if _, err := parseDevice(text); err != nil {
+		return err.Error()
+	}
+	return ""
 }

@@ -10,6 +10,8 @@ import (
 	"strings"
 
 	"k8s.io/apimachinery/pkg/util/validation"
+
+	"gpuslice/internal/config/strict"
 )
 
 // MaxSlices bounds slice counts, starts and instance counts; no GPU has more than 14 instances or 8 slices.
@@ -34,7 +36,7 @@ var (
 func profileFault(text string) string {
 	m := profileName.FindStringSubmatch(text)
 	if m == nil {
-		return fmt.Sprintf("%q is not a profile name such as 3g.40gb or 1g.10gb+me", clip(text))
+		return fmt.Sprintf("%q is not a profile name such as 3g.40gb or 1g.10gb+me", strict.Clip(text))
 	}
 	return sliceFault(text, m[1])
 }
@@ -42,10 +44,10 @@ func profileFault(text string) string {
 func slotFault(text string) string {
 	m := slotName.FindStringSubmatch(text)
 	if m == nil {
-		return fmt.Sprintf("%q is not PROFILE@START such as 3g.40gb@4", clip(text))
+		return fmt.Sprintf("%q is not PROFILE@START such as 3g.40gb@4", strict.Clip(text))
 	}
 	if start, err := strconv.Atoi(m[4]); err != nil || start >= MaxSlices {
-		return fmt.Sprintf("%q starts at %s, want 0 to %d", clip(text), clip(m[4]), MaxSlices-1)
+		return fmt.Sprintf("%q starts at %s, want 0 to %d", strict.Clip(text), strict.Clip(m[4]), MaxSlices-1)
 	}
 	return sliceFault(text, m[1])
 }
@@ -57,19 +59,19 @@ func sizeFault(text, example string) string {
 			return sliceFault(text, m[1])
 		}
 	}
-	return fmt.Sprintf("%q is not %s", clip(text), example)
+	return fmt.Sprintf("%q is not %s", strict.Clip(text), example)
 }
 
 func sliceFault(text, count string) string {
 	if n, err := strconv.Atoi(count); err != nil || n > MaxSlices {
-		return fmt.Sprintf("%q has %s slices, want 1 to %d", clip(text), clip(count), MaxSlices)
+		return fmt.Sprintf("%q has %s slices, want 1 to %d", strict.Clip(text), strict.Clip(count), MaxSlices)
 	}
 	return ""
 }
 
-// resourceFault says why Kubernetes would not take a name for an extended resource, or "". A kubelet refuses such a name
+// ResourceFault says why Kubernetes would not take a name for an extended resource, or "". A kubelet refuses such a name
 // only when the plugin registers, and then for every GPU that has it.
-func resourceFault(name string) string {
+func ResourceFault(name string) string {
 	switch domain, _, hasDomain := strings.Cut(name, "/"); {
 	case !hasDomain:
 		return "it has no domain"
@@ -85,12 +87,4 @@ func resourceFault(name string) string {
 		return "the domain is too long for a quota, which puts " + quotaPrefix + " before it"
 	}
 	return ""
-}
-
-// withDomain gives a name without a domain the default one.
-func withDomain(name string) string {
-	if strings.Contains(name, "/") {
-		return name
-	}
-	return defaultDomain + name
 }

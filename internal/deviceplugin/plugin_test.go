@@ -50,20 +50,20 @@ func (noRecord) Read(context.Context) (kubelet.Record, error) {
 
 type rig struct {
 	*fake.Kubelet
-	t       *testing.T
+	t       testing.TB
 	machine *sim.Machine
 	agent   *agent.Agent
 	cdiDir  string
 }
 
 // newRig runs agent and plugin against a kubelet.
-func newRig(t *testing.T, spec, strategy string) *rig {
+func newRig(t testing.TB, spec, strategy string) *rig {
 	t.Helper()
 	return newRigWith(t, spec, strategy, func(string) {})
 }
 
 // newRigWith prepares the kubelet's directory first.
-func newRigWith(t *testing.T, spec, strategy string, prepare func(dir string)) *rig {
+func newRigWith(t testing.TB, spec, strategy string, prepare func(dir string)) *rig {
 	t.Helper()
 	machine, err := sim.Parse(spec)
 	if err != nil {

@@ -29,6 +29,7 @@ type Facts struct {
 	Reason  string
 	Message string
 	Hash    string
+	MIG     MIGState
 }
 
 // FactsOf turns a view into what is reported. It is pure.
@@ -36,7 +37,7 @@ func FactsOf(v *agent.View) Facts {
 	if v == nil {
 		return Facts{Status: corev1.ConditionUnknown, Reason: "Starting", Message: "the layout of this node is not verified yet"}
 	}
-	f := Facts{Status: corev1.ConditionTrue, Reason: ReasonAsConfigured, Message: "every GPU is offered as configured", Hash: v.ConfigHash}
+	f := Facts{Status: corev1.ConditionTrue, Reason: ReasonAsConfigured, Message: "every GPU is offered as configured", Hash: v.ConfigHash, MIG: migState(v)}
 	lines := []string{}
 	for _, p := range v.Problems {
 		if p.IsInformation() {

@@ -23,22 +23,26 @@ type Agent interface {
 	View() (*agent.View, <-chan struct{})
 }
 
+// fieldManager is who writes, for the API server.
+const fieldManager = "gpuslice"
+
 // retryEvery spaces out attempts while the API server is away.
 const retryEvery = 2 * time.Second
 
 // Node keeps condition and annotation of a Node in step with the view until ctx ends.
 func Node(ctx context.Context, client kubernetes.Interface, name string, a Agent) error {
 	var told Facts
+	said := "" // why it could not be told
 	for {
 		view, changed := a.View()
 		facts := FactsOf(view)
 		var retry <-chan time.Time
 		if facts != told {
-			if err := tell(ctx, client, name, facts); err != nil {
+			if err := tell(ctx, client, name, told, facts); err == nil {
+				told, said = facts, ""
+			} else if retry = time.After(retryEvery); said != err.Error() {
+				said = err.Error()
 				klog.FromContext(ctx).Error(err, "Node not told; trying again")
-				retry = time.After(retryEvery)
-			} else {
-				told = facts
 			}
 		}
 		select {
@@ -50,7 +54,7 @@ func Node(ctx context.Context, client kubernetes.Interface, name string, a Agent
 	}
 }
 
-func tell(ctx context.Context, client kubernetes.Interface, name string, f Facts) error {
+func tell(ctx context.Context, client kubernetes.Interface, name string, told, f Facts) error {
 	node, err := client.CoreV1().Nodes().Get(ctx, name, metav1.GetOptions{})
 	if err != nil {
 		return fmt.Errorf("get node %s: %w", name, err)
@@ -61,11 +65,13 @@ func tell(ctx context.Context, client kubernetes.Interface, name string, f Facts
 			return err
 		}
 	}
-	c := conditionOf(node, f)
-	if c == nil {
-		return nil
+	if c := conditionOf(node, f); c != nil {
+		patch := map[string]any{"status": map[string]any{"conditions": []corev1.NodeCondition{*c}}}
+		if err := apply(ctx, client, name, patch, "status"); err != nil {
+			return err
+		}
 	}
-	return apply(ctx, client, name, map[string]any{"status": map[string]any{"conditions": []corev1.NodeCondition{*c}}}, "status")
+	return tellMIG(ctx, client, node, told.MIG, f.MIG)
 }
 
 func orNull(text string) any {
@@ -104,7 +110,7 @@ func apply(ctx context.Context, client kubernetes.Interface, name string, patch 
 	if subresource != "" {
 		subresources = append(subresources, subresource)
 	}
-	if _, err := client.CoreV1().Nodes().Patch(ctx, name, types.StrategicMergePatchType, text, metav1.PatchOptions{FieldManager: "gpuslice"}, subresources...); err != nil {
+	if _, err := client.CoreV1().Nodes().Patch(ctx, name, types.StrategicMergePatchType, text, metav1.PatchOptions{FieldManager: fieldManager}, subresources...); err != nil {
 		return fmt.Errorf("patch node %s %s: %w", name, subresource, err)
 	}
 	return nil

@@ -23,6 +23,8 @@ func Reasons() []Doc {
 		{agent.ReasonNotSupportedYet, "The config asks for something that this version cannot do.", "Remove it, or wait for a version that can."},
 		{agent.ReasonBlocked, "A change waits for who holds the device.", "Wait, or end the holder that the message names."},
 		{agent.ReasonResetRequired, "A change of MIG mode takes effect with a GPU reset only.", "Reset the GPU, or reboot the node."},
+		{agent.ReasonRebootRequired, "A change of MIG mode waits for a reboot of the node; it goes on by itself afterwards.", "Reboot the node when it suits you."},
+		{agent.ReasonReleased, "The agent keeps its hands off a GPU because a node label or the annotation `gpuslice.dev/release` says so; its devices stay in the lists and nothing new is given out.", "Take the label or annotation away when the GPU may be used again."},
 		{agent.ReasonApplyFailed, "The driver refused a step of a plan; it is tried again.", "Look at the driver's answer in the message."},
 		{agent.ReasonNotAsPlanned, "The driver said success and the GPU says otherwise.", "Look at the driver's log; the plan is tried again."},
 		{agent.ReasonGPUFault, "A GPU does not answer; its devices are unhealthy.", "Look at the driver's log; the GPU is offered again when it answers."},
@@ -31,6 +33,27 @@ func Reasons() []Doc {
 		{agent.ReasonPaused, "The config says to change nothing on this node.", "Remove `paused` when the plan is what you want."},
 		{agent.ReasonPartialInstance, "An instance is withheld because no compute instance fills it.", "Remove it, or put the GPU under a layout."},
 		{agent.ReasonAlias, "A profile is called otherwise on this GPU.", "Nothing; use the GPU's own name to be rid of the message."},
+		{agent.ReasonImportInvalid, "A config in NVIDIA's formats was refused as a whole; the last good one is in force.", "Correct the lines that the message names; `gpu-plugin convert` says the same beforehand."},
+		{agent.ReasonImportMissing, "A ConfigMap in NVIDIA's formats that `nvidia` names cannot be read; the last good config is in force.", "Create it, or its key, under the name that the message gives."},
+		{agent.ReasonImportIgnored, "A key of NVIDIA's formats has no effect here.", "Nothing; the message says what does instead."},
+		{agent.ReasonMIGConfigUnknown, "The label `nvidia.com/mig.config` of the node names a config that is not known, or that is for none of its GPUs; the last one that was known is in force.", "Choose among the configs that the message lists."},
+		{agent.ReasonStrategyMismatch, "A GPU is not as `flags.migStrategy` of NVIDIA's config wants it.", "Cut the GPUs alike, or choose the strategy `mixed`."},
 		{agent.ReasonStateUnreadable, "A file of the state directory was set aside.", "Nothing; the file is kept beside the others for inspection."},
+	}
+}
+
+// StateDoc is what docs/operations.md says about an Event of the label nvidia.com/mig.config.state.
+type StateDoc struct {
+	Reason string
+	Means  string
+}
+
+// States documents the Events of that label by their reason; the message says why.
+func States() []StateDoc {
+	return []StateDoc{
+		{eventReason(Pending), "The config that the label `nvidia.com/mig.config` names is being applied, or waits for who holds a device."},
+		{eventReason(Rebooting), "It waits for a reboot of the node and goes on by itself afterwards."},
+		{eventReason(Success), "Every GPU that it is for was read back as it says."},
+		{eventReason(Failed), "It cannot be followed as things are; it is tried again without a new label."},
 	}
 }

@@ -51,8 +51,8 @@ func hasKey(m *corev1.ConfigMap) bool {
 	return ok
 }
 
-// NodeLabels brings the labels of one node until ctx ends.
-func NodeLabels(ctx context.Context, client kubernetes.Interface, name string, sink Sink) error {
+// Node brings the labels and annotations of one node until ctx ends.
+func Node(ctx context.Context, client kubernetes.Interface, name string, sink Sink) error {
 	api := client.CoreV1().Nodes()
 	return follow(ctx, name, &corev1.Node{}, lister{
 		client: client,
@@ -62,6 +62,7 @@ func NodeLabels(ctx context.Context, client kubernetes.Interface, name string, s
 		if n == nil {
 			return // a Node that is not there yet has no labels to choose by
 		}
+		sink.SetAnnotations(n.Annotations)
 		if err := sink.SetLabels(n.Labels); err != nil {
 			klog.FromContext(ctx).Error(err, "Labels not taken")
 		}

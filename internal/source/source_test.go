@@ -49,6 +49,10 @@ func (s *sink) SetConfig(_ string, text []byte) error {
 	return nil
 }
 func (s *sink) ConfigUnavailable(err error) { s.note("unavailable " + err.Error()) }
+func (s *sink) SetAnnotations(annotations map[string]string) {
+	s.note("annotations " + annotations["release"])
+}
+
 func (s *sink) SetLabels(labels map[string]string) error {
 	s.note("labels " + labels["pool"])
 	return nil
@@ -151,16 +155,19 @@ func TestConfigMap(t *testing.T) {
 	s.hears(t, 3, "unavailable")
 }
 
-func TestNodeLabels(t *testing.T) {
+// What the admin writes on the Node is heard, and heard again when it changes.
+func TestNode(t *testing.T) {
 	n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n1", Labels: map[string]string{"pool": "a"}}}
 	client := fake.NewClientset(n)
 	s := &sink{}
-	run(t, func(ctx context.Context) error { return source.NodeLabels(ctx, client, "n1", s) })
-	s.hears(t, 0, "labels a")
+	run(t, func(ctx context.Context) error { return source.Node(ctx, client, "n1", s) })
+	s.hears(t, 0, "annotations ")
+	s.hears(t, 1, "labels a")
 	n = n.DeepCopy()
-	n.Labels["pool"] = "b"
+	n.Labels["pool"], n.Annotations = "b", map[string]string{"release": "gpu-1"}
 	if _, err := client.CoreV1().Nodes().Update(t.Context(), n, metav1.UpdateOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	s.hears(t, 1, "labels b")
+	s.hears(t, 2, "annotations gpu-1")
+	s.hears(t, 3, "labels b")
 }

@@ -32,6 +32,13 @@ import (
 
 func TestMain(m *testing.M) {
 	killer.Main()
+	if len(os.Args) == 4 && os.Args[1] == holdRole {
+		if err := hold(os.Args[2], os.Args[3]); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		return
+	}
 	os.Exit(m.Run())
 }
 

@@ -24,13 +24,7 @@ const (
 // blocked wants the condition to say that the slice is in use, and the driver to have seen no attempt on it.
 func (s *scene) blocked(by string) {
 	s.t.Helper()
-	s.within(soon, "condition names the holder", func(ctx context.Context) error {
-		c, err := s.Condition(ctx)
-		if err == nil && !strings.Contains(c.Message, by) {
-			err = fmt.Errorf("%s: %s", c.Reason, c.Message)
-		}
-		return err
-	})
+	s.conditionSays(by)
 	s.untouched("3g.40gb@0")
 }
 

@@ -25,7 +25,7 @@ import (
 
 // Kubelet is one kubelet directory with a device manager in it.
 type Kubelet struct {
-	t   *testing.T
+	t   testing.TB
 	Dir string
 
 	mu        sync.Mutex
@@ -47,7 +47,7 @@ type plugin struct {
 }
 
 // Start makes a kubelet directory and a kubelet in it. The directory is short: socket paths are limited to 107 bytes.
-func Start(t *testing.T) *Kubelet {
+func Start(t testing.TB) *Kubelet {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "kubelet")
 	if err != nil {

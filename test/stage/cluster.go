@@ -5,6 +5,7 @@ package stage
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -18,6 +19,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/yaml"
 
 	"gpuslice/test/cluster/node"
@@ -45,6 +47,31 @@ func (s *Stage) Configure(ctx context.Context, text string) error {
 	}
 	if err != nil {
 		return fmt.Errorf("write config: %w", err)
+	}
+	return nil
+}
+
+// Annotate sets an annotation of the node; "" takes it away.
+func (s *Stage) Annotate(ctx context.Context, key, value string) error {
+	return s.patchMetadata(ctx, "annotations", key, value)
+}
+
+// Label sets a label of the node; "" takes it away.
+func (s *Stage) Label(ctx context.Context, key, value string) error {
+	return s.patchMetadata(ctx, "labels", key, value)
+}
+
+func (s *Stage) patchMetadata(ctx context.Context, field, key, value string) error {
+	entry := map[string]any{key: value}
+	if value == "" {
+		entry[key] = nil
+	}
+	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{field: entry}})
+	if err != nil {
+		return fmt.Errorf("encode %s: %w", field, err)
+	}
+	if _, err := s.Client.CoreV1().Nodes().Patch(ctx, node.Name, types.MergePatchType, patch, metav1.PatchOptions{}); err != nil {
+		return fmt.Errorf("set %s of the node: %w", field, err)
 	}
 	return nil
 }
@@ -80,6 +107,15 @@ func (s *Stage) Published(ctx context.Context) ([]string, error) {
 	}
 	slices.Sort(names)
 	return names, nil
+}
+
+// ConfigHash is the node's annotation that tells which config is in force.
+func (s *Stage) ConfigHash(ctx context.Context) (string, error) {
+	n, err := s.Client.CoreV1().Nodes().Get(ctx, node.Name, metav1.GetOptions{})
+	if err != nil {
+		return "", err
+	}
+	return n.Annotations["gpuslice.dev/config-hash"], nil
 }
 
 // Condition returns the node's GPUSharingReady.

@@ -7,6 +7,7 @@ package stage
 
 import (
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"os"
@@ -79,8 +80,17 @@ func New(ctx context.Context, o Options) (*Stage, error) {
 	return s, nil
 }
 
-// built compiles the simulated driver unless an earlier run has.
+// built compiles the simulated driver unless an earlier run of the very same program has.
 func built(ctx context.Context, dir string) (library.Artifacts, error) {
+	self, err := os.Executable()
+	if err != nil {
+		return library.Artifacts{}, err
+	}
+	program, err := os.ReadFile(self)
+	if err != nil {
+		return library.Artifacts{}, err
+	}
+	dir = filepath.Join(dir, fmt.Sprintf("%x", sha256.Sum256(program))[:12])
 	done := filepath.Join(dir, "complete")
 	if _, err := os.Stat(done); err == nil {
 		return library.In(dir), nil

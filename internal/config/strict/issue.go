@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The GPUSlice Authors
 
-package config
+package strict
 
 import (
 	"cmp"
@@ -59,8 +59,8 @@ const (
 	maxListed = 16 // valid values
 )
 
-// clip shortens a value of the config to what a message can quote.
-func clip(value string) string { return clipTo(value, maxValue) }
+// Clip shortens a value of the config to what a message can quote.
+func Clip(value string) string { return clipTo(value, maxValue) }
 
 func clipTo(text string, size int) string {
 	if len(text) <= size {
@@ -72,11 +72,11 @@ func clipTo(text string, size int) string {
 	return text[:size] + "..."
 }
 
-// listed says which values are valid.
-func listed(valid []string) string {
+// Listed says which values are valid.
+func Listed(valid []string) string {
 	shown := make([]string, 0, maxListed)
 	for _, v := range valid[:min(len(valid), maxListed)] {
-		shown = append(shown, clip(v))
+		shown = append(shown, Clip(v))
 	}
 	text := strings.Join(shown, ", ")
 	if more := len(valid) - len(shown); more > 0 {
@@ -85,9 +85,9 @@ func listed(valid []string) string {
 	return text
 }
 
-// oneOf says which values are valid and, when one is near, which was probably meant.
-func oneOf(got string, valid []string) string {
-	text := fmt.Sprintf("%q is not one of %s", clip(got), listed(valid))
+// OneOf says which values are valid and, when one is near, which was probably meant.
+func OneOf(got string, valid []string) string {
+	text := fmt.Sprintf("%q is not one of %s", Clip(got), Listed(valid))
 	if near := nearest(got, valid); near != "" {
 		text += fmt.Sprintf("; did you mean %s?", near)
 	}

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The GPUSlice Authors
 
-package config
+package strict
 
 import (
 	"fmt"
@@ -12,64 +12,18 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// document is a parsed text together with where its fields stand.
-type document struct {
-	file   string
-	lines  map[string]int // field path -> line
-	issues Issues
-	// oversize says that something is too large to be decoded at all.
-	oversize bool
-}
-
-// add notes what is wrong with a field, unless something is noted already: a value that is no number has no range either.
-func (d *document) add(field, format string, args ...any) {
-	line, path := d.lines[field], field
-	for line == 0 && path != "" { // an absent field is reported where its parent stands
-		path = path[:max(strings.LastIndexAny(path, ".["), 0)]
-		line = d.lines[path]
-	}
-	d.addAt(line, field, format, args...)
-}
-
-func (d *document) addAt(line int, field, format string, args ...any) {
-	if !d.full() && !d.hasIssue(field) {
-		d.issues = append(d.issues, Issue{File: d.file, Line: line, Field: field, Message: fmt.Sprintf(format, args...)})
-	}
-}
-
-// addFault notes a fault, if there is one.
-func (d *document) addFault(field, fault string) {
-	if fault != "" {
-		d.add(field, "%s", fault)
-	}
-}
-
-func (d *document) hasIssue(field string) bool {
-	return slices.ContainsFunc(d.issues, func(i Issue) bool { return i.Field == field })
-}
-
-// hasIssueUnder says that something inside a field is known to be wrong.
-func (d *document) hasIssueUnder(field string) bool {
-	return slices.ContainsFunc(d.issues, func(i Issue) bool { return strings.HasPrefix(i.Field, field+".") })
-}
-
-// maxIssues bounds what is reported at once, so that a megabyte of mistakes costs no more than a page of them.
-const maxIssues = 100
-
 // maxEntries bounds one mapping or list: the decoder compares the keys of a mapping pair by pair.
 const maxEntries = 4096
 
-func (d *document) full() bool { return len(d.issues) >= maxIssues }
-
 // walk compares keys and values with the fields of t and remembers where everything stands. What cannot be read it takes
 // out of the tree, so that the rest can still be decoded and checked.
-func (d *document) walk(n *yaml.Node, t reflect.Type, path string) {
+func (d *Document) walk(n *yaml.Node, t reflect.Type, path string) {
 	d.lines[path] = n.Line
 	for t.Kind() == reflect.Pointer {
 		t = t.Elem()
 	}
 	if entries := len(n.Content); entries > maxEntries {
-		d.add(path, "%d entries, at most %d are read", entries, maxEntries)
+		d.Add(path, "%d entries, at most %d are read", entries, maxEntries)
 		d.oversize = true
 		return
 	}
@@ -85,24 +39,24 @@ func (d *document) walk(n *yaml.Node, t reflect.Type, path string) {
 			return
 		}
 		for i := 0; i+1 < len(n.Content); i += 2 {
-			d.walkEntry(n.Content[i+1], t.Elem(), join(path, n.Content[i].Value))
+			d.walkEntry(n.Content[i+1], t.Elem(), Join(path, n.Content[i].Value))
 		}
 	case yaml.SequenceNode:
 		for i, item := range n.Content {
-			d.walkEntry(item, t.Elem(), fmt.Sprintf("%s[%d]", path, i))
+			d.walkItem(item, t, fmt.Sprintf("%s[%d]", path, i))
 		}
 	default: // a scalar holds nothing else
 	}
 }
 
 // refuse notes what is wrong with a value and counts it as absent from here on.
-func (d *document) refuse(n *yaml.Node, path, why string) {
-	d.add(path, "%s", why)
+func (d *Document) refuse(n *yaml.Node, path, why string) {
+	d.Add(path, "%s", why)
 	*n = yaml.Node{Kind: yaml.ScalarNode, Tag: "!!null", Line: n.Line}
 }
 
 // walkKeys takes out of a mapping what has no key of its own.
-func (d *document) walkKeys(n *yaml.Node, path string) {
+func (d *Document) walkKeys(n *yaml.Node, path string) {
 	kept := make([]*yaml.Node, 0, len(n.Content))
 	lines := map[string]int{}
 	for i := 0; i+1 < len(n.Content); i += 2 {
@@ -112,7 +66,7 @@ func (d *document) walkKeys(n *yaml.Node, path string) {
 			continue
 		}
 		if first, twice := lines[key.Value]; twice {
-			d.addAt(key.Line, join(path, key.Value), "already defined on line %d", first)
+			d.addAt(key.Line, Join(path, key.Value), "already defined on line %d", first)
 			continue
 		}
 		lines[key.Value] = key.Line
@@ -121,18 +75,27 @@ func (d *document) walkKeys(n *yaml.Node, path string) {
 	n.Content = kept
 }
 
+// walkItem walks an item of a list; those of a type that decodes itself it leaves to that type.
+func (d *Document) walkItem(n *yaml.Node, list reflect.Type, path string) {
+	if list.Kind() == reflect.Slice {
+		d.walkEntry(n, list.Elem(), path)
+		return
+	}
+	d.lines[path] = n.Line
+}
+
 // walkEntry walks an entry of a mapping or list, which unlike a field cannot be there without a value.
-func (d *document) walkEntry(n *yaml.Node, t reflect.Type, path string) {
+func (d *Document) walkEntry(n *yaml.Node, t reflect.Type, path string) {
 	if isNull(n) && (t.Kind() == reflect.String || t.Kind() == reflect.Int) {
 		d.lines[path] = n.Line
-		d.add(path, "has no value")
+		d.Add(path, "has no value")
 		return
 	}
 	d.walk(n, t, path)
 }
 
 // walkField walks a field, which as a selector cannot be there without saying what it selects.
-func (d *document) walkField(n *yaml.Node, f reflect.StructField, path string) {
+func (d *Document) walkField(n *yaml.Node, f reflect.StructField, path string) {
 	if f.Tag.Get("empty") == "refused" && isEmpty(n) {
 		d.lines[path] = n.Line
 		d.refuse(n, path, "is empty and would fit everything; leave it out to mean that")
@@ -141,41 +104,52 @@ func (d *document) walkField(n *yaml.Node, f reflect.StructField, path string) {
 	d.walk(n, f.Type, path)
 }
 
-func (d *document) walkStruct(n *yaml.Node, t reflect.Type, path string) {
+func (d *Document) walkStruct(n *yaml.Node, t reflect.Type, path string) {
 	fields := map[string]reflect.StructField{}
 	names := []string{}
 	for field := range t.Fields() {
-		if name := field.Tag.Get("yaml"); name != "" {
+		if name := keyOf(field); name != "" {
 			fields[name] = field
 			names = append(names, name)
 		}
 	}
-	for i := 0; i+1 < len(n.Content) && !d.full(); i += 2 {
+	for i := 0; i+1 < len(n.Content) && !d.Full(); i += 2 {
 		key := n.Content[i].Value
-		field := join(path, key)
+		field := Join(path, key)
 		if known, ok := fields[key]; ok {
 			d.walkField(n.Content[i+1], known, field)
 			continue
 		}
 		d.lines[field] = n.Content[i].Line
-		d.add(field, "unknown key%s", suggestion(key, names))
+		d.Add(field, "unknown key%s", d.suggestion(key, names))
 	}
 }
 
 // suggestion helps with a misspelt key, and with one that stands in the wrong place.
-func suggestion(key string, here []string) string {
+func (d *Document) suggestion(key string, here []string) string {
 	if near := nearest(key, here); near != "" {
 		return fmt.Sprintf("; did you mean %s?", near)
 	}
-	if places := placesOf(key); len(places) > 0 {
+	if places := d.placesOf(key); len(places) > 0 {
 		return "; it belongs to " + strings.Join(places, " or ")
 	}
-	return "; valid keys are " + listed(here)
+	return "; valid keys are " + Listed(here)
 }
 
 // placesOf lists the paths under which the format knows a key.
-func placesOf(key string) []string {
+func (d *Document) placesOf(key string) []string {
 	places := []string{}
+	for _, path := range Keys(d.format) {
+		if path == key || strings.HasSuffix(path, "."+key) {
+			places = append(places, path)
+		}
+	}
+	return places
+}
+
+// Keys lists the path of every key of a format, sorted: "nodes[].gpus[].select.index", "layouts.*.mig.fill".
+func Keys(format reflect.Type) []string {
+	keys := []string{}
 	var visit func(t reflect.Type, path string)
 	visit = func(t reflect.Type, path string) {
 		for t.Kind() == reflect.Pointer {
@@ -189,21 +163,26 @@ func placesOf(key string) []string {
 			visit(t.Elem(), path+".*")
 		case reflect.Struct:
 			for field := range t.Fields() {
-				if name := field.Tag.Get("yaml"); name != "" {
-					if name == key {
-						places = append(places, join(path, name))
-					}
-					visit(field.Type, join(path, name))
+				if name := keyOf(field); name != "" {
+					keys = append(keys, Join(path, name))
+					visit(field.Type, Join(path, name))
 				}
 			}
 		}
 	}
-	visit(reflect.TypeFor[Sharing](), "")
-	slices.Sort(places)
-	return places
+	visit(format, "")
+	slices.Sort(keys)
+	return keys
 }
 
-func join(path, key string) string {
+// keyOf is the key of a field, or "" for one that no text can set.
+func keyOf(field reflect.StructField) string {
+	key, _, _ := strings.Cut(field.Tag.Get("yaml"), ",")
+	return key
+}
+
+// Join puts a key behind the path of the mapping that holds it.
+func Join(path, key string) string {
 	if path == "" {
 		return key
 	}

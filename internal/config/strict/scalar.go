@@ -1,15 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The GPUSlice Authors
 
-package config
+package strict
 
 import (
 	"fmt"
 	"reflect"
 	"regexp"
-	"slices"
 	"strconv"
-	"strings"
 
 	"go.yaml.in/yaml/v3"
 )
@@ -17,8 +15,8 @@ import (
 // decimal is how a number is written; YAML's other ways (010 is 8, 1_0 is 10, 1.9 is cut off) surprise.
 var decimal = regexp.MustCompile(`^[-+]?(0|[1-9][0-9]*)$`)
 
-// switchWords are words that YAML once read as true or false and that nobody means as a name.
-var switchWords = []string{"true", "false", "yes", "no", "on", "off", "y", "n"}
+// Reader is a type that decodes itself and says beforehand, on its zero value, why a node cannot be read as one, or "".
+type Reader interface{ Fault(n *yaml.Node) string }
 
 // fault says why a node cannot be read as a t, or "".
 func fault(n *yaml.Node, t reflect.Type) string {
@@ -26,30 +24,28 @@ func fault(n *yaml.Node, t reflect.Type) string {
 	case n.Kind == yaml.AliasNode:
 		return "YAML aliases are not supported; write the value out"
 	case n.Style&yaml.TaggedStyle != 0:
-		return fmt.Sprintf("YAML tags are not supported; leave %s out", clip(n.Tag))
+		return fmt.Sprintf("YAML tags are not supported; leave %s out", Clip(n.Tag))
 	case isNull(n):
 		return "" // as if the field were absent
-	case t == reflect.TypeFor[Rename]():
-		return renameFault(n)
-	case t == reflect.TypeFor[List]():
-		return unless(n.Kind != yaml.MappingNode, n, "a value or a list of values")
-	default:
-		return kindFault(n, t.Kind())
 	}
+	if own, ok := reflect.TypeAssert[Reader](reflect.Zero(t)); ok {
+		return own.Fault(n)
+	}
+	return kindFault(n, t.Kind())
 }
 
 func kindFault(n *yaml.Node, kind reflect.Kind) string {
 	switch kind {
 	case reflect.Struct, reflect.Map:
-		return unless(n.Kind == yaml.MappingNode, n, "a mapping")
+		return Unless(n.Kind == yaml.MappingNode, n, "a mapping")
 	case reflect.Slice:
-		return unless(n.Kind == yaml.SequenceNode, n, "a list")
+		return Unless(n.Kind == yaml.SequenceNode, n, "a list")
 	case reflect.Int:
 		return numberFault(n)
 	case reflect.Bool:
 		return switchFault(n)
 	default:
-		return unless(n.Kind == yaml.ScalarNode, n, "text")
+		return Unless(n.Kind == yaml.ScalarNode, n, "text")
 	}
 }
 
@@ -61,10 +57,10 @@ func numberFault(n *yaml.Node) string {
 	case !isDecimal:
 		return isNot(n, "a whole decimal number")
 	case isText:
-		return fmt.Sprintf("%q is text; write %s without quotes", clip(n.Value), clip(n.Value))
+		return fmt.Sprintf("%q is text; write %s without quotes", Clip(n.Value), Clip(n.Value))
 	}
 	if _, err := strconv.Atoi(n.Value); err != nil {
-		return clip(n.Value) + " is too large a number"
+		return Clip(n.Value) + " is too large a number"
 	}
 	return ""
 }
@@ -73,21 +69,11 @@ func switchFault(n *yaml.Node) string {
 	if n.ShortTag() == "!!str" && (n.Value == "true" || n.Value == "false") {
 		return fmt.Sprintf("%q is text; write %s without quotes", n.Value, n.Value)
 	}
-	return unless(n.ShortTag() == "!!bool", n, "true or false")
+	return Unless(n.ShortTag() == "!!bool", n, "true or false")
 }
 
-func renameFault(n *yaml.Node) string {
-	switch {
-	case n.ShortTag() == "!!bool":
-		return ""
-	case slices.Contains(switchWords, strings.ToLower(n.Value)):
-		return fmt.Sprintf("%q is text; write true or false, without quotes, or a resource name", n.Value)
-	default:
-		return unless(n.ShortTag() == "!!str" && n.Value != "", n, "true, false or a resource name such as gpu.shared")
-	}
-}
-
-func unless(ok bool, n *yaml.Node, want string) string {
+// Unless says that a node is not what is wanted, unless it is.
+func Unless(ok bool, n *yaml.Node, want string) string {
 	if ok {
 		return ""
 	}
@@ -102,9 +88,9 @@ func isNot(n *yaml.Node, want string) string {
 	case n.Kind == yaml.SequenceNode:
 		return "a list is not " + want
 	case n.ShortTag() == "!!str":
-		return fmt.Sprintf("%q is not %s", clip(n.Value), want)
+		return fmt.Sprintf("%q is not %s", Clip(n.Value), want)
 	default:
-		return fmt.Sprintf("%s is not %s", clip(n.Value), want)
+		return fmt.Sprintf("%s is not %s", Clip(n.Value), want)
 	}
 }
 
@@ -114,7 +100,7 @@ func keyFault(n *yaml.Node) string {
 	case n.Kind != yaml.ScalarNode:
 		return "a key is not plain text"
 	case n.Style&yaml.TaggedStyle != 0:
-		return fmt.Sprintf("YAML tags are not supported; leave %s out", clip(n.Tag))
+		return fmt.Sprintf("YAML tags are not supported; leave %s out", Clip(n.Tag))
 	case n.ShortTag() == "!!merge":
 		return "YAML merge keys (<<) are not supported; write the entries out"
 	case isNull(n) || n.Value == "":

@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The GPUSlice Authors
+
+package agent
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"k8s.io/klog/v2"
+
+	"gpuslice/pkg/devices"
+)
+
+// ReleaseAnnotation names the GPUs of a Node that the agent shall keep its hands off: "all", or UUIDs, PCI addresses, names such
+// as gpu-0 or indexes with commas.
+const ReleaseAnnotation = "gpuslice.dev/release"
+
+// pauseLabels are how NVIDIA's driver manager asks the clients of a driver to let go of it.
+var pauseLabels = []string{"nvidia.com/gpu.deploy.device-plugin", "nvidia.com/gpu.deploy.dra-driver", "nvidia.com/gpu.deploy.client"}
+
+const pausedForDriver = "paused-for-driver-upgrade"
+
+// released says which GPUs the admin wants released and why, by PCI address; devices.AllGPUs stands for every one. Names that
+// fit no GPU come back as unknown.
+func released(labels, annotations map[string]string, gpus []devices.GPU) (why map[string]string, unknown []string) {
+	why = map[string]string{}
+	for _, key := range pauseLabels {
+		if labels[key] == pausedForDriver {
+			why[devices.AllGPUs] = fmt.Sprintf("node label %s=%s", key, pausedForDriver)
+			return why, nil
+		}
+	}
+	for name := range strings.SplitSeq(annotations[ReleaseAnnotation], ",") {
+		name = strings.TrimSpace(name)
+		reason := fmt.Sprintf("node annotation %s names it", ReleaseAnnotation)
+		i := slices.IndexFunc(gpus, func(g devices.GPU) bool { return isCalled(g, name) })
+		switch {
+		case name == "":
+		case name == "all":
+			why[devices.AllGPUs] = reason
+		case i >= 0:
+			why[gpus[i].PCI] = reason
+		default:
+			unknown = append(unknown, name)
+		}
+	}
+	return why, unknown
+}
+
+func isCalled(g devices.GPU, name string) bool {
+	return slices.Contains([]string{g.UUID, g.PCI, g.Name(), strconv.Itoa(g.Index)}, name)
+}
+
+// release lets go of what the admin wants released, and takes back what is no longer wanted so.
+func (a *Agent) release(ctx context.Context, in input) []Problem {
+	why, unknown := released(in.labels, in.annotations, a.lastNode.GPUs)
+	var problems []Problem
+	for _, name := range unknown {
+		problems = append(problems, Problem{Reason: ReasonReleased, Message: fmt.Sprintf(
+			"annotation %s: no GPU is called %q; there are %s", ReleaseAnnotation, name, gpuNames(a.lastNode.GPUs))})
+	}
+	if err := a.hw.SetReleased(ctx, why); err != nil {
+		klog.FromContext(ctx).Error(err, "GPUs not released; trying again")
+		problems = append(problems, Problem{Reason: ReasonReleased, Message: "not released yet: " + err.Error()})
+	}
+	return problems
+}
+
+func gpuNames(gpus []devices.GPU) string {
+	names := []string{"all"}
+	for _, g := range gpus {
+		names = append(names, g.Name())
+	}
+	return strings.Join(names, ", ")
+}
+
+// SetAnnotations tells the annotations of this node.
+func (a *Agent) SetAnnotations(annotations map[string]string) {
+	a.mu.Lock()
+	value := annotations[ReleaseAnnotation]
+	same := a.input.annotations[ReleaseAnnotation] == value
+	a.input.annotations = map[string]string{ReleaseAnnotation: value}
+	a.mu.Unlock()
+	if !same {
+		a.Kick()
+	}
+}

@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The GPUSlice Authors
+
+package report
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	applycorev1 "k8s.io/client-go/applyconfigurations/core/v1"
+	"k8s.io/client-go/kubernetes"
+
+	"gpuslice/internal/agent"
+	"gpuslice/internal/config/nvidia"
+)
+
+// States of the config that the label nvidia.com/mig.config names, in mig-manager's words.
+const (
+	Success   = "success"
+	Pending   = "pending"
+	Rebooting = "rebooting"
+	Failed    = "failed"
+)
+
+// order of states: a node is as far as the GPU that is least far.
+var order = []string{Success, Pending, Rebooting, Failed}
+
+// MIGState is how far that config has come, and why it has come no further; empty while nothing is asked for.
+type MIGState struct{ State, Reason string }
+
+// stateOf is what a problem of a GPU means for it while the plan of the GPU is not done.
+var stateOf = map[agent.Reason]string{
+	agent.ReasonImpossible: Failed, agent.ReasonNotSupportedYet: Failed, agent.ReasonApplyFailed: Failed, agent.ReasonNotAsPlanned: Failed,
+	agent.ReasonGPUFault: Failed, agent.ReasonResetRequired: Failed, agent.ReasonRebootRequired: Rebooting,
+	agent.ReasonBlocked: Pending, agent.ReasonPaused: Pending, agent.ReasonReleased: Pending,
+}
+
+// migState derives it from nothing but what is there and wanted now, so that no way through an error leaves an old state (M10).
+func migState(v *agent.View) MIGState {
+	switch {
+	case v.MIGConfig.Asked == "":
+		return MIGState{}
+	case v.MIGConfig.Fault != "":
+		return MIGState{Failed, clip(v.MIGConfig.Fault)}
+	}
+	worst := MIGState{State: Success}
+	for _, t := range v.Targets {
+		if !t.ByMIG {
+			continue
+		}
+		if s := targetState(v, t); slices.Index(order, s.State) > slices.Index(order, worst.State) {
+			worst = s
+		}
+	}
+	return worst
+}
+
+func targetState(v *agent.View, t agent.Target) MIGState {
+	undone := t.Kept || t.GPU.Fault != nil || t.GPU.Released != "" || !t.Plan.IsEmpty()
+	if !undone {
+		return MIGState{State: Success}
+	}
+	s := MIGState{State: Pending, Reason: t.Plan.String()}
+	reasons := []string{}
+	for _, p := range v.Problems {
+		state, counts := stateOf[p.Reason]
+		if p.GPU != t.GPU.Name() || !counts {
+			continue
+		}
+		reasons = append(reasons, p.String())
+		if slices.Index(order, state) > slices.Index(order, s.State) {
+			s.State = state
+		}
+	}
+	s.Reason = clip(cmp.Or(strings.Join(reasons, "\n"), s.Reason))
+	return s
+}
+
+// tellMIG writes the label that answers nvidia.com/mig.config, and an Event when there is news.
+func tellMIG(ctx context.Context, client kubernetes.Interface, node *corev1.Node, told, s MIGState) error {
+	has, labelled := node.Labels[nvidia.MIGPartedStateLabel]
+	if has != s.State || labelled && s.State == "" {
+		if s.State == "" && !owns(node, nvidia.MIGPartedStateLabel) {
+			return nil // somebody else's, and nobody asks us
+		}
+		if err := label(ctx, client, node.Name, s.State); err != nil {
+			return err
+		}
+	}
+	if s.State == "" || has == s.State && (told.State == "" || told == s) {
+		return nil
+	}
+	return create(ctx, client, node.Name, stateEvent(node, s))
+}
+
+// owns says that we applied a label and nobody has taken it over.
+func owns(node *corev1.Node, key string) bool {
+	return slices.ContainsFunc(node.ManagedFields, func(f metav1.ManagedFieldsEntry) bool {
+		return f.Manager == fieldManager && f.Operation == metav1.ManagedFieldsOperationApply && f.FieldsV1 != nil &&
+			strings.Contains(f.FieldsV1.GetRawString(), `"f:`+key+`"`)
+	})
+}
+
+// label applies the state, or takes it away when there is none. It does not force: who else writes the label is in the error.
+func label(ctx context.Context, client kubernetes.Interface, node, state string) error {
+	want := applycorev1.Node(node)
+	if state != "" {
+		want = want.WithLabels(map[string]string{nvidia.MIGPartedStateLabel: state})
+	}
+	if _, err := client.CoreV1().Nodes().Apply(ctx, want, metav1.ApplyOptions{FieldManager: fieldManager}); err != nil {
+		return fmt.Errorf("label node %s with %s=%s: %w", node, nvidia.MIGPartedStateLabel, state, err)
+	}
+	return nil
+}
+
+// eventReason is MIGConfigSuccess for success.
+func eventReason(state string) string {
+	return "MIGConfig" + strings.ToUpper(state[:1]) + state[1:]
+}
+
+func stateEvent(node *corev1.Node, s MIGState) event {
+	e := event{kind: corev1.EventTypeNormal, reason: eventReason(s.State), note: s.Reason}
+	if s.State == Failed || s.State == Rebooting {
+		e.kind = corev1.EventTypeWarning
+	}
+	if e.note == "" {
+		e.note = "every GPU is as " + node.Labels[nvidia.MIGPartedLabel] + " says"
+	}
+	return e
+}
