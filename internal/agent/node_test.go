@@ -78,7 +78,7 @@ func newNode(t testing.TB, spec string) *node {
 
 // options are what a real node has beside the driver.
 func (n *node) options() devices.Options {
-	return devices.Options{Resetter: n.machine.Resetter(), Holders: n.machine.HoldersFor("agent")}
+	return devices.Options{Program: n.machine.Program(), Holders: n.machine.HoldersFor("agent")}
 }
 
 // start is a process start: the old process is dead, a new session, a new agent, the same state directory.

@@ -42,7 +42,7 @@ func machineOf(t *testing.T, model string) *devices.Hardware {
 		t.Fatal(err)
 	}
 	t.Cleanup(machine.Close)
-	return devices.New(machine.Open(sim.Admin("test")), devices.Options{Resetter: machine.Resetter(), Holders: machine.HoldersFor("test")})
+	return devices.New(machine.Open(sim.Admin("test")), devices.Options{Program: machine.Program(), Holders: machine.HoldersFor("test")})
 }
 
 var appliesOn = regexp.MustCompile(`^# applies fully on: (.+)\n`)

@@ -30,14 +30,14 @@ func (f *Flags) hardware() (*devices.Hardware, error) {
 			return nil, fmt.Errorf("--hardware=%s: %w", f.Hardware, err)
 		}
 		return devices.New(machine.Open(sim.Admin(simClient)), devices.Options{
-			NUMANode: numaOf(machine), Resetter: machine.Resetter(), Holders: machine.HoldersFor(simClient),
+			NUMANode: numaOf(machine), Program: machine.Program(), Holders: machine.HoldersFor(simClient),
 		}), nil
 	case f.Hardware == "nvml":
 		driver := nvml.New(nvml.Options{DriverRoot: f.DriverRoot})
 		// Processes are those of our own PID namespace, wherever the driver's part of /proc is mounted.
 		holders := devices.NodeHolders{Proc: "/proc", Sys: f.SysRoot, Dev: f.DevRoot}
 		return devices.New(driver, devices.Options{
-			NUMANode: f.numaNode, Resetter: nvml.Program{DriverRoot: f.DriverRoot}, Holders: holders,
+			NUMANode: f.numaNode, Program: nvml.Program{DriverRoot: f.DriverRoot}, Holders: holders,
 		}), nil
 	default:
 		return nil, fmt.Errorf("--hardware=%s is neither nvml nor sim:SPEC", f.Hardware)

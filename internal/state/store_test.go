@@ -127,3 +127,25 @@ func TestOneOwner(t *testing.T) {
 		t.Errorf("after the first is gone: %v", err)
 	}
 }
+
+// The last good config in another format is kept under its name, and forgotten when nobody names it any more.
+func TestImportsAreKept(t *testing.T) {
+	dir := t.TempDir()
+	s := store(t, dir, "b")
+	if text, err := s.Import("mig-parted-config"); text != nil || err != nil {
+		t.Errorf("nothing yet: %q, %v", text, err)
+	}
+	if err := errors.Join(s.SaveImport("mig-parted-config", []byte("a")), s.SaveImport("mig-parted-config", []byte("b")), s.SaveImport("other", []byte("c"))); err != nil {
+		t.Fatal(err)
+	}
+	s = store(t, dir, "another boot")
+	if text, err := s.Import("mig-parted-config"); string(text) != "b" || err != nil {
+		t.Errorf("after a restart: %q, %v", text, err)
+	}
+	if err := errors.Join(s.SaveImport("mig-parted-config", nil), s.SaveImport("mig-parted-config", nil)); err != nil {
+		t.Errorf("forgotten twice: %v", err)
+	}
+	if text, err := s.Import("mig-parted-config"); text != nil || err != nil {
+		t.Errorf("forgotten: %q, %v", text, err)
+	}
+}

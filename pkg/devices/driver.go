@@ -69,11 +69,16 @@ type Persister interface {
 	SetPersistenceMode(gpu GPUHandle, on bool) error
 }
 
-// Resetter resets a GPU that nobody holds. It is no part of a session: the library has no call for it, the driver's own
-// program does it as a client of its own.
-type Resetter interface {
-	// Reset takes "00000000:65:00.0". It answers an error that wraps ErrInUse while somebody holds the GPU.
+// Program is the driver's own program, nvidia-smi, for what the library has no call for. It is no part of a session but a
+// client of its own. Bus ids are "00000000:65:00.0".
+type Program interface {
+	// Reset resets a GPU that nobody holds; while somebody does, the error wraps ErrInUse.
 	Reset(ctx context.Context, busID string) error
+	// TimeSlice is how long the GPU works for one process before it turns to the next: 0 the driver's default, 1 short, 2 medium,
+	// 3 long. The error wraps ErrNotSupported where the GPU has no choice.
+	TimeSlice(ctx context.Context, busID string) (int, error)
+	// SetTimeSlice concerns processes that begin to compute afterwards.
+	SetTimeSlice(ctx context.Context, busID string, interval int) error
 }
 
 // Holders knows what the driver does not tell: who else works with a GPU.

@@ -28,8 +28,8 @@ type Options struct {
 	CallLimit time.Duration
 	// NUMANode answers for a PCI address; negative means unknown. Default: unknown.
 	NUMANode func(pci string) int
-	// Resetter resets GPUs; none means that they cannot be reset here.
-	Resetter Resetter
+	// Program is nvidia-smi; none means that there is none here.
+	Program Program
 	// Holders names what else holds a GPU; default: nobody can say.
 	Holders Holders
 }

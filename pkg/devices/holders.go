@@ -30,28 +30,31 @@ func (h NodeHolders) Clients(_ string, minor int) []string {
 	return h.processes(node)
 }
 
-// device is the number of the character device behind a path.
-func device(path string) (uint64, error) {
+// deviceNode is a character device: which device it is, and which file.
+type deviceNode struct{ device, filesystem, inode uint64 }
+
+// device reads the character device behind a path.
+func device(path string) (deviceNode, error) {
 	info, err := os.Stat(path)
 	if err != nil {
-		return 0, err
+		return deviceNode{}, err
 	}
 	stat, ok := info.Sys().(*syscall.Stat_t)
 	if !ok || info.Mode()&os.ModeCharDevice == 0 {
-		return 0, fmt.Errorf("%s is no character device", path)
+		return deviceNode{}, fmt.Errorf("%s is no character device", path)
 	}
-	return stat.Rdev, nil
+	return deviceNode{device: stat.Rdev, filesystem: stat.Dev, inode: stat.Ino}, nil
 }
 
-func (h NodeHolders) processes(node uint64) []string {
+func (h NodeHolders) processes(node deviceNode) []string {
 	entries, err := os.ReadDir(h.Proc)
 	if err != nil {
 		return nil
 	}
-	names := []string{}
+	own, names := h.mounts("self"), []string{}
 	for _, e := range entries {
 		pid, err := strconv.Atoi(e.Name())
-		if err != nil || pid == os.Getpid() || !h.hasOpen(e.Name(), node) {
+		if err != nil || pid == os.Getpid() || !h.hasOpen(e.Name(), node, own) {
 			continue
 		}
 		names = append(names, fmt.Sprintf("pid %d%s", pid, h.program(e.Name())))
@@ -60,13 +63,23 @@ func (h NodeHolders) processes(node uint64) []string {
 	return names
 }
 
-// hasOpen looks at the files behind the links, because a container may know the node by another path.
-func (h NodeHolders) hasOpen(pid string, node uint64) bool {
+// hasOpen looks at the files behind the links, because a container knows the node by another path, and has a copy of it. Among
+// our own mounts it is the very node that counts: another of the same number is another driver's, as simulated ones are.
+func (h NodeHolders) hasOpen(pid string, node deviceNode, own string) bool {
 	fds, err := filepath.Glob(filepath.Join(h.Proc, pid, "fd", "*"))
 	return err == nil && slices.ContainsFunc(fds, func(fd string) bool {
 		open, err := device(fd)
-		return err == nil && open == node
+		return err == nil && open.device == node.device && (open == node || h.mounts(pid) != own)
 	})
+}
+
+// mounts names the mount namespace of a process.
+func (h NodeHolders) mounts(pid string) string {
+	name, err := os.Readlink(filepath.Join(h.Proc, pid, "ns/mnt"))
+	if err != nil {
+		return ""
+	}
+	return name
 }
 
 func (h NodeHolders) program(pid string) string {

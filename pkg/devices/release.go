@@ -151,7 +151,7 @@ func (c cutter) mode(ctx context.Context) (wanted, active bool, err error) {
 }
 
 func (h *Hardware) reset(ctx context.Context, pci string) (err error) {
-	if h.opts.Resetter == nil {
+	if h.opts.Program == nil {
 		return fmt.Errorf("there is nothing here to reset GPUs with: %w", ErrNotSupported)
 	}
 	h.mu.Lock()
@@ -165,7 +165,7 @@ func (h *Hardware) reset(ctx context.Context, pci string) (err error) {
 	defer func() { err = errors.Join(err, h.setReleased(ctx, before)) }() // takes nothing more away, so it closes nothing
 	limited, cancel := context.WithTimeout(ctx, resetLimit)
 	defer cancel()
-	if err := h.opts.Resetter.Reset(limited, longBusID(pci)); err != nil {
+	if err := h.opts.Program.Reset(limited, longBusID(pci)); err != nil {
 		return fmt.Errorf("reset: %w", err)
 	}
 	return nil

@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -167,6 +168,12 @@ func TestNodeHolders(t *testing.T) {
 			t.Error("this process is named")
 		}
 	}
+	copied := filepath.Join(dev, "dev/nvidia5")
+	if err := syscall.Mknod(copied, syscall.S_IFCHR|0o600, 1<<8|3); err == nil { // only root makes nodes
+		if names := h.Clients("", 5); len(names) > 0 {
+			t.Errorf("another node of the same number among our own mounts is held by %v", names)
+		}
+	}
 	if names := h.Clients("", 4); len(names) > 0 {
 		t.Errorf("a GPU without a node is held by %v", names)
 	}
@@ -197,7 +204,7 @@ func TestNoPermissionSaysWhatIsMissing(t *testing.T) {
 }
 
 // stuck is a reset that never ends by itself.
-type stuck struct{}
+type stuck struct{ devices.Program }
 
 func (stuck) Reset(ctx context.Context, _ string) error {
 	<-ctx.Done()
@@ -212,7 +219,7 @@ func TestResetThatHangs(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer m.Close()
-		hw := devices.New(m.Open(sim.Admin("test")), devices.Options{Resetter: stuck{}})
+		hw := devices.New(m.Open(sim.Admin("test")), devices.Options{Program: stuck{}})
 		pci := snapshot(t, hw).GPUs[0].PCI
 		start := time.Now()
 		if err := hw.On(pci).Reset(t.Context()); !errors.Is(err, context.DeadlineExceeded) {

@@ -122,3 +122,21 @@ func TestParsePolicy(t *testing.T) {
 		t.Errorf("unknown policy: %v does not name the valid ones", err)
 	}
 }
+
+func TestInterval(t *testing.T) {
+	for i, name := range []string{"default", "short", "medium", "long"} {
+		got, err := timeslice.ParseInterval(name)
+		if err != nil || int(got) != i || got.String() != name {
+			t.Errorf("%s is %d %s, %v; the driver's number is %d", name, got, got, err, i)
+		}
+	}
+	if i, err := timeslice.ParseInterval(""); err != nil || i != timeslice.Default {
+		t.Errorf("nothing is %s, %v", i, err)
+	}
+	if _, err := timeslice.ParseInterval("Long"); err == nil || !strings.Contains(err.Error(), "default, short, medium, long") {
+		t.Errorf("a name that there is not: %v", err)
+	}
+	if got := timeslice.Interval(7).String(); got != "7" {
+		t.Errorf("a number that there is not prints %q", got)
+	}
+}

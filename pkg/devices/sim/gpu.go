@@ -38,6 +38,7 @@ type gpu struct {
 	subsystem   uint32 // PCI ids of the board's vendor, as in pciID; 0 = none
 	minor, numa int
 	persistence bool
+	timeSlice   int
 	lost        bool
 	removed     bool
 	mig         bool

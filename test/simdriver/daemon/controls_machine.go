@@ -100,7 +100,6 @@ func (d *Daemon) reboot(words) (string, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.loaded, d.started = true, nil
-	clear(d.timeSlices)
 	return "", nil
 }
 
@@ -111,7 +110,6 @@ func (d *Daemon) unload(words) (string, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.loaded = false
-	clear(d.timeSlices)
 	return "", nil
 }
 

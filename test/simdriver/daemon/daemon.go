@@ -55,7 +55,6 @@ type Daemon struct {
 	calls       map[int]map[string]int
 	connections map[net.Conn]bool
 	sets        uint64 // event sets ever made
-	timeSlices  map[string]int
 	faults      map[int]func()
 	started     []started
 }
@@ -78,7 +77,7 @@ func Start(o Options) (*Daemon, error) {
 	d := &Daemon{
 		node: o.Node, root: root, installed: o.Node.data.version, loaded: o.Node.loaded,
 		clients: map[int]*client{}, calls: map[int]map[string]int{}, connections: map[net.Conn]bool{},
-		timeSlices: map[string]int{}, faults: map[int]func(){},
+		faults: map[int]func(){},
 	}
 	if err := d.Sync(); err != nil {
 		return nil, err
@@ -231,18 +230,6 @@ func (d *Daemon) nextSet() uint64 {
 	defer d.mu.Unlock()
 	d.sets++
 	return d.sets
-}
-
-func (d *Daemon) timeSlice(uuid string) int {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return d.timeSlices[uuid]
-}
-
-func (d *Daemon) setTimeSlice(uuid string, interval int) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.timeSlices[uuid] = interval
 }
 
 // used is the memory that started processes take of a GPU or of a MIG device.

@@ -88,22 +88,16 @@ func setPersistenceByID(r *request, g sim.GPU) error {
 }
 
 func timeSlice(r *request, g sim.GPU) error {
-	r.putUint32(r.daemon.timeSlice(g.UUID))
-	return nil
+	interval, err := r.daemon.node.Machine.TimeSlice(g.Number)
+	r.putUint32(interval)
+	return err
 }
-
-// maxTimeSlice is the longest of the driver's four.
-const maxTimeSlice = 3
 
 func setTimeSlice(r *request, g sim.GPU) error {
 	wanted := r.in.Uint32()
-	switch {
-	case !r.root:
+	if !r.root {
 		return devices.ErrNoPermission
-	case wanted > maxTimeSlice:
-		return devices.ErrInvalidArgument
 	}
-	r.daemon.setTimeSlice(g.UUID, int(wanted))
 	r.out.Put([]byte(g.BusID))
-	return nil
+	return r.daemon.node.Machine.SetTimeSlice(g.Number, int(wanted))
 }
