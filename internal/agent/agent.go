@@ -16,6 +16,7 @@ import (
 	"gpuslice/internal/state"
 	"gpuslice/pkg/devices"
 	"gpuslice/pkg/mig"
+	"gpuslice/pkg/timeslice"
 )
 
 // Hardware is what the agent needs of the node's GPUs.
@@ -29,6 +30,8 @@ type Hardware interface {
 	Clients(pci string) []string
 	Persistence(ctx context.Context, pci string) (bool, error)
 	SetPersistence(ctx context.Context, pci string, on bool) error
+	TimeSlice(ctx context.Context, pci string) (timeslice.Interval, error)
+	SetTimeSlice(ctx context.Context, pci string, i timeslice.Interval) error
 }
 
 // Kubelet tells what is allocated on this node.
@@ -78,6 +81,7 @@ type Agent struct {
 	lastNode   devices.Node
 	before     Before
 	gpus       map[string]state.GPU // by UUID
+	intervals  map[string]tried     // by UUID
 	adopted    map[Import]adoption
 	lastMIG    string // the last known config of mig-parted's
 	retry      backoff
@@ -104,6 +108,7 @@ func New(hw Hardware, k Kubelet, s Store, opts Options) (*Agent, error) {
 		hw: hw, kubelet: k, store: s, opts: opts,
 		kick: make(chan struct{}, 1), changed: make(chan struct{}), renamed: make(chan struct{}), claims: map[string]state.Claim{},
 		unreadable: map[string]string{}, before: Before{Policies: map[string]config.Policy{}}, gpus: map[string]state.GPU{},
+		intervals: map[string]tried{},
 	}
 	if err := a.loadClaims(); err != nil {
 		return nil, err

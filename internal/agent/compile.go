@@ -151,7 +151,6 @@ func unsupported(p config.Policy) []string {
 	add(p.Layout.MIG != nil && p.Layout.MIG.Dynamic, "dynamic MIG")
 	if ts := p.Layout.TimeSlicing; ts != nil {
 		add(ts.Memory == "share", "memory: share")
-		add(ts.Interval != "" && ts.Interval != "default", "interval: "+ts.Interval)
 		add(ts.Shares() && p.Serve == "dra", "time slicing through DRA")
 	}
 	return missing

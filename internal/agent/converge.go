@@ -48,6 +48,9 @@ func (a *Agent) Converge(ctx context.Context) error {
 		failures = a.apply(ctx, a.runnable(o, targets), plans)
 		o, targets = a.look(ctx)
 	}
+	if !Paused(o.input.config, a.opts.NodeName, o.input.labels) {
+		o.problems = append(o.problems, a.setIntervals(ctx, targets)...)
+	}
 	return a.finish(o, targets, failures)
 }
 

@@ -273,7 +273,6 @@ func TestNotSupportedYet(t *testing.T) {
 	for _, tc := range []struct{ config, says, offers string }{
 		{strings.Replace(layout("{mig: {dynamic: true}}"), "layout: it", "layout: it, serve: dra", 1), "dynamic MIG", ""},
 		{layout("{timeSlicing: {replicas: 2, memory: share}}"), "memory: share", "gpu=1"},
-		{layout("{timeSlicing: {replicas: 2, interval: short}}"), "interval: short", "gpu=1"},
 	} {
 		n := newNode(t, "1xh100-sxm5-80gb")
 		n.apply(tc.config)

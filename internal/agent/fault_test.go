@@ -9,8 +9,6 @@ import (
 	"testing"
 	"time"
 
-	"gpuslice/internal/agent"
-	"gpuslice/internal/state"
 	"gpuslice/pkg/devices"
 	"gpuslice/pkg/devices/sim"
 )
@@ -60,17 +58,9 @@ func TestDriverFaultsAtEveryCall(t *testing.T) {
 // newBoundedNode gives up on hung calls soon.
 func newBoundedNode(t *testing.T) *node {
 	n := newNode(t, "1xh100-sxm5-80gb")
-	n.machine.CloseClient("agent")
-	store, err := state.Open(n.dir, n.machine.BootID())
-	if err != nil {
-		t.Fatal(err)
-	}
 	options := n.options()
 	options.CallLimit = 300 * time.Millisecond
-	hw := devices.New(n.machine.Open(sim.Admin("agent")), options)
-	if n.Agent, err = agent.New(hw, n.kubelet, store, agent.Options{NodeName: "n1", APIs: n.apis}); err != nil {
-		t.Fatal(err)
-	}
+	n.startWith(options)
 	return n
 }
 

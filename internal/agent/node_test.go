@@ -84,12 +84,17 @@ func (n *node) options() devices.Options {
 // start is a process start: the old process is dead, a new session, a new agent, the same state directory.
 func (n *node) start() {
 	n.t.Helper()
+	n.startWith(n.options())
+}
+
+func (n *node) startWith(options devices.Options) {
+	n.t.Helper()
 	n.machine.CloseClient("agent")
 	store, err := state.Open(n.dir, n.machine.BootID())
 	if err != nil {
 		n.t.Fatal(err)
 	}
-	hw := devices.New(n.machine.Open(sim.Admin("agent")), n.options())
+	hw := devices.New(n.machine.Open(sim.Admin("agent")), options)
 	if n.Agent, err = agent.New(hw, n.kubelet, store, agent.Options{NodeName: "n1", APIs: n.apis}); err != nil {
 		n.t.Fatal(err)
 	}

@@ -18,6 +18,8 @@ type GPU struct {
 	UUID string `json:"uuid"`
 	// Persistence says that persistence mode was on, and was turned off for a change of the MIG mode.
 	Persistence bool `json:"persistence,omitempty"`
+	// Interval is the driver's time slice from before this agent set another; empty when it did not.
+	Interval string `json:"interval,omitempty"`
 	// ResetFailed is why a reset did not bring the GPU into its mode: only a reboot will.
 	ResetFailed string `json:"resetFailed,omitempty"`
 }
