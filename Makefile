@@ -17,7 +17,7 @@ export K8S
 SHELL := bash
 
 .DEFAULT_GOAL := help
-.PHONY: .out/cluster help deps build test test-go test-short scenario e2e test-docs demo bench cases mutants lint fmt generate verify cover ci full clean
+.PHONY: .out/cluster help deps build test test-go test-short scenario e2e test-docs demo soak bench cases mutants lint fmt generate verify cover ci full clean
 
 help: ## print this text
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -54,6 +54,9 @@ test-docs: ## run every block of commands in README and docs/ on a real node
 
 demo: .out/cluster ## show the main job on a real Kubernetes node; DEMO_CONFIG=FILE tells another story
 	.out/cluster demo
+
+soak: .out/cluster ## let an agent live through SOAK_ROUNDS rounds of pods, edits, restarts and faults on a real node
+	go build -o .out/soak.bin ./test/soak && .out/cluster exec -- .out/soak.bin
 
 bench: ## measure the budgets
 	go test -run '^$$' -bench . -benchtime 200ms -count 5 ./pkg/... ./internal/...

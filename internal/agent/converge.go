@@ -245,7 +245,7 @@ func (a *Agent) viewOf(o observation, targets []Target, applied map[string]error
 	v := build(o.input.config, a.opts.APIs, targets, o.node, o.usage)
 	v.ConfigHash = o.input.hash
 	v.Problems = append(append(v.Problems, o.input.problems...), o.problems...)
-	v.Problems = append(v.Problems, o.unknowns()...)
+	v.Problems = append(v.Problems, a.unknowns(o)...)
 	waiting := map[string]bool{}
 	paused := Paused(o.input.config, a.opts.NodeName, o.input.labels)
 	for _, t := range targets {
@@ -266,11 +266,14 @@ func (a *Agent) viewOf(o observation, targets []Target, applied map[string]error
 	return v
 }
 
-// unknowns says what of the node could not be read.
-func (o observation) unknowns() []Problem {
+// unknowns says what of the node could not be read, or is not as it must be.
+func (a *Agent) unknowns(o observation) []Problem {
 	problems := []Problem{}
 	if o.node.Silent > 0 {
 		problems = append(problems, Problem{Reason: ReasonGPUFault, Message: fmt.Sprintf("%d GPUs that the driver counts do not say who they are", o.node.Silent)})
+	}
+	for _, socket := range a.lastRecord.Foreign {
+		problems = append(problems, Problem{Reason: ReasonForeignPlugin, Message: socket + " is served by NVIDIA's device plugin; two products that offer one GPU give it away twice"})
 	}
 	switch why := o.usage.Unknown[""]; {
 	case o.noNode != nil:

@@ -22,6 +22,7 @@ const (
 	ReasonBlocked          Reason = "Blocked"             // a change waits for who holds the device
 	ReasonResetRequired    Reason = "ResetRequired"       // a change waits for a GPU reset
 	ReasonRebootRequired   Reason = "RebootRequired"      // a change waits for a reboot of the node
+	ReasonForeignPlugin    Reason = "ForeignPlugin"       // another product serves what is ours
 	ReasonTimeSliceNotSet  Reason = "TimeSliceNotSet"     // the time slice of a GPU is not as the config says
 	ReasonReleased         Reason = "Released"            // the agent keeps its hands off a GPU because somebody asked it to
 	ReasonApplyFailed      Reason = "ApplyFailed"         // the driver refused a step; it is tried again

@@ -8,7 +8,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -128,6 +127,9 @@ func (p *process) own(ctx context.Context) error {
 		return err
 	}
 	defer func() { _ = lock.Release() }() // the process ends here; the kernel would release it anyway
+	if err := p.awaitAlone(ctx); err != nil {
+		return err
+	}
 	if err := store.Clean(); err != nil {
 		return err
 	}
@@ -152,32 +154,6 @@ func (p *process) own(ctx context.Context) error {
 		return err
 	}
 	return p.serve(ctx, a, hw, client)
-}
-
-// acquire waits for the lock; a second agent stays up, not ready, and names the holder.
-func (p *process) acquire(ctx context.Context) (*state.Lock, error) {
-	self := fmt.Sprintf("%s pid %d since %s", p.flags.binary, os.Getpid(), time.Now().UTC().Format(time.RFC3339))
-	tick := time.NewTicker(time.Second)
-	defer tick.Stop()
-	said := ""
-	for {
-		lock, err := state.Acquire(p.flags.StateDir, self)
-		if err == nil {
-			return lock, nil
-		}
-		if !errors.Is(err, state.ErrLocked) {
-			return nil, err
-		}
-		if p.waitFor(err.Error()); said != err.Error() {
-			said = err.Error()
-			klog.FromContext(ctx).Info("Waiting for the node", "cause", said)
-		}
-		select {
-		case <-ctx.Done():
-			return nil, context.Cause(ctx)
-		case <-tick.C:
-		}
-	}
 }
 
 // serve runs the agent, its sources and its front ends until one of them fails or ctx ends.

@@ -110,9 +110,14 @@ func (r *Reader) Read(ctx context.Context) (Record, error) {
 	if err != nil {
 		return Record{}, err
 	}
+	foreign, err := DevicePlugins(ctx, r.dir)
+	if err != nil {
+		return Record{}, err
+	}
 	return Record{
 		Allocations: merge(listed, written, r.evidence(ctx)),
 		ForeignPIDs: r.foreignPIDs.Load(),
+		Foreign:     foreign,
 	}, nil
 }
 

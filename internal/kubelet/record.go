@@ -24,6 +24,8 @@ type Record struct {
 	Absent bool
 	// ForeignPIDs says that the kubelet runs outside our PID namespace, so that process lists of the driver leave others out.
 	ForeignPIDs bool
+	// Foreign is the sockets on which NVIDIA's device plugin serves.
+	Foreign []string
 }
 
 // checkpoint is the device manager's file kubelet_internal_checkpoint, as far as it is read here.

@@ -65,6 +65,37 @@ func (s *Stage) StartAgentIn(ctx context.Context, through []string, extra ...str
 	return s.UntilReady(ctx)
 }
 
+// Another is a second agent on the same node, with an address of its own.
+type Another struct {
+	cmd *exec.Cmd
+	url string
+}
+
+// Second starts a second agent beside the first.
+func (s *Stage) Second(ctx context.Context) (*Another, error) {
+	const address = "127.0.0.1:9411"
+	cmd := exec.CommandContext(ctx, filepath.Join(s.bin, "gpu-plugin"), s.AgentArgs("--listen="+address)...)
+	if err := cmd.Start(); err != nil {
+		return nil, fmt.Errorf("start second agent: %w", err)
+	}
+	return &Another{cmd: cmd, url: "http://" + address}, nil
+}
+
+// End ends the second agent at once.
+func (a *Another) End() {
+	_ = a.cmd.Process.Kill() // it may have ended
+	_ = a.cmd.Wait()         // it was killed
+}
+
+// Ready says whether the second agent is.
+func (a *Another) Ready(ctx context.Context) error {
+	_, err := get(ctx, a.url+"/readyz")
+	return err
+}
+
+// Status reads /status of the second agent.
+func (a *Another) Status(ctx context.Context) (map[string]any, error) { return statusAt(ctx, a.url) }
+
 // PID of the agent.
 func (s *Stage) PID() int { return s.agent.cmd.Process.Pid }
 
@@ -92,14 +123,18 @@ func (s *Stage) UntilReady(ctx context.Context) error {
 		if err := s.Alive(); err != nil {
 			return node.Hopeless(err)
 		}
-		_, err := get(ctx, "/readyz")
+		_, err := get(ctx, "http://"+listen+"/readyz")
 		return err
 	})
 }
 
 // Status reads /status of the agent.
 func (s *Stage) Status(ctx context.Context) (map[string]any, error) {
-	text, err := get(ctx, "/status")
+	return statusAt(ctx, "http://"+listen)
+}
+
+func statusAt(ctx context.Context, url string) (map[string]any, error) {
+	text, err := get(ctx, url+"/status")
 	if err != nil {
 		return nil, err
 	}
@@ -107,8 +142,8 @@ func (s *Stage) Status(ctx context.Context) (map[string]any, error) {
 	return doc, json.Unmarshal(text, &doc)
 }
 
-func get(ctx context.Context, path string) ([]byte, error) {
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+listen+path, nil)
+func get(ctx context.Context, url string) ([]byte, error) {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {
 		return nil, err
 	}
