@@ -5,6 +5,7 @@ package agent
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"sync"
 	"time"
@@ -27,7 +28,7 @@ type Hardware interface {
 	Forget(pci string)
 	// SetReleased and Clients are about who else works with a GPU; the others are what a change of the MIG mode needs.
 	SetReleased(ctx context.Context, why map[string]string) error
-	Clients(pci string) []string
+	Clients(ctx context.Context, pci string) ([]string, error)
 	Persistence(ctx context.Context, pci string) (bool, error)
 	SetPersistence(ctx context.Context, pci string, on bool) error
 	TimeSlice(ctx context.Context, pci string) (timeslice.Interval, error)
@@ -54,6 +55,10 @@ type Store interface {
 	Import(name string) ([]byte, error)
 	SaveGPU(state.GPU) error
 	GPUs() ([]state.GPU, error)
+	SavePolicies(text []byte) error
+	Policies() ([]byte, error)
+	SaveAnnotations(annotations map[string]string) error
+	Annotations() (annotations map[string]string, known bool, err error)
 }
 
 // Options of an agent.
@@ -85,6 +90,8 @@ type Agent struct {
 	adopted    map[Import]adoption
 	lastMIG    string // the last known config of mig-parted's
 	retry      backoff
+	// keptPolicies is the policies that are on disk.
+	keptPolicies []byte
 
 	mu        sync.Mutex // guards what follows; held for moments only, never over I/O on hardware
 	view      *View      // nil until the layout was verified once
@@ -121,14 +128,33 @@ func New(hw Hardware, k Kubelet, s Store, opts Options) (*Agent, error) {
 		return nil, err
 	}
 	a.input.hasConfig, a.input.hasLabels = !opts.AwaitConfig, !opts.AwaitLabels
-	labels, known, err := s.Labels()
+	return a, errors.Join(a.loadNode(), a.loadPolicies(), a.loadLastConfig(), a.loadImports())
+}
+
+// loadNode reads what the Node said last.
+func (a *Agent) loadNode() error {
+	labels, known, err := a.store.Labels()
 	if err != nil {
-		return nil, err
+		return err
 	}
 	if known {
 		a.input.labels, a.input.hasLabels = labels, true
 	}
-	return a, errors.Join(a.loadLastConfig(), a.loadImports())
+	a.input.annotations, _, err = a.store.Annotations()
+	return err
+}
+
+// loadPolicies reads what was in force; what is not readable any more is found out again from the config.
+func (a *Agent) loadPolicies() error {
+	text, err := a.store.Policies()
+	if err != nil || text == nil {
+		return err
+	}
+	kept := map[string]config.Policy{}
+	if json.Unmarshal(text, &kept) == nil {
+		a.before.Policies, a.keptPolicies = kept, text
+	}
+	return nil
 }
 
 // loadClaims reads the intents; one that cannot be read is remembered as such.

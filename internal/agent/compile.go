@@ -99,7 +99,8 @@ func (t *Target) aim(policy config.Policy, paused bool, u Usage) {
 		return
 	}
 	failed := u.Before.FailedResets[g.UUID]
-	want.MayReset = policy.Reset == "when-idle" && failed == ""
+	want.MayAsk = policy.Reset == "when-idle"
+	want.MayReset = want.MayAsk && failed == ""
 	t.Plan = mig.Diff(g.MIG, want, used)
 	if paused && !t.Plan.IsEmpty() {
 		t.problem(ReasonPaused, "%s", t.Plan)
@@ -109,7 +110,16 @@ func (t *Target) aim(policy config.Policy, paused bool, u Usage) {
 	}
 	if t.Plan.NeedsReset {
 		t.needsReset(policy.Reset, failed)
+	} else if m := g.MIG.Mode; m.Current == want.MIG && m.Pending != want.MIG && t.Plan.IsEmpty() {
+		t.problem(ReasonModePending, "somebody has set mig=%s, which the next reset or reboot makes come true, and reset is %s", onOff(m.Pending), policy.Reset)
 	}
+}
+
+func onOff(on bool) string {
+	if on {
+		return "on"
+	}
+	return "off"
 }
 
 // needsReset says what brings a GPU into the wanted mode when a reset by this agent does not.

@@ -57,37 +57,13 @@ func (a *Agent) Converge(ctx context.Context) error {
 // finish publishes what was read back, and remembers what later passes must know of it.
 func (a *Agent) finish(o observation, targets []Target, failures map[string]error) error {
 	v := a.viewOf(o, targets, failures)
-	if err := a.rememberResources(v.Resources()); err != nil {
-		return err
-	}
-	for _, t := range targets {
-		switch {
-		case t.Kept:
-		case t.Policy.Managed:
-			a.before.Policies[t.GPU.PCI] = t.Policy
-		default:
-			delete(a.before.Policies, t.GPU.PCI)
+	// What cannot be kept is said, and offered all the same: devices that vanish would harm more than a restart that forgets.
+	for _, err := range []error{a.rememberResources(v.Resources()), a.rememberPolicies(targets)} {
+		if err != nil {
+			v.Problems = sortProblems(append(v.Problems, Problem{Reason: ReasonStateNotKept, Message: err.Error()}))
 		}
 	}
 	return a.again(a.publish(v, o.answers))
-}
-
-// rememberResources keeps the names before anything is offered under them.
-func (a *Agent) rememberResources(names []string) error {
-	all := slices.Clone(a.before.Resources)
-	for _, name := range names {
-		if !slices.Contains(all, name) {
-			all = append(all, name)
-		}
-	}
-	if len(all) == len(a.before.Resources) {
-		return nil
-	}
-	if err := a.store.SaveResources(all); err != nil {
-		return fmt.Errorf("keep resource names: %w", err)
-	}
-	a.before.Resources = all
-	return nil
 }
 
 // again asks for another pass when the view could not be published because it was out of date.
@@ -102,7 +78,7 @@ func (a *Agent) again(err error) error {
 func (a *Agent) look(ctx context.Context) (observation, []Target) {
 	o := a.observe(ctx)
 	targets := Compile(o.input.config, a.opts.NodeName, o.input.labels, o.node, o.usage)
-	if a.findClients(&o, targets) {
+	if a.findClients(ctx, &o, targets) {
 		targets = Compile(o.input.config, a.opts.NodeName, o.input.labels, o.node, o.usage)
 	}
 	return o, targets
@@ -121,8 +97,7 @@ func (a *Agent) observe(ctx context.Context) observation {
 	o.usage.Before = Before{Policies: maps.Clone(a.before.Policies), Resources: a.before.Resources, FailedResets: a.failedResets()}
 	o.usage.Processes = map[string][]devices.Process{}
 	o.usage.Clients = map[string][]string{}
-	o.problems = a.release(ctx, o.input)
-	a.readNode(ctx, &o)
+	a.lookReleased(ctx, &o)
 	a.readKubelet(ctx, &o)
 	for _, g := range o.node.GPUs {
 		if g.Fault != nil || g.Released != "" {
@@ -252,9 +227,9 @@ func (a *Agent) viewOf(o observation, targets []Target, applied map[string]error
 		waiting[t.Plan.GPU] = t.Plan.Runnable() && !paused
 		switch err, tried := applied[t.Plan.GPU]; {
 		case !tried:
-		case err != nil && a.gpus[t.GPU.UUID].ResetFailed == "": // else the target says so
-			v.Problems = append(v.Problems, Problem{GPU: t.Plan.GPU, Reason: failureReason(err), Message: err.Error()})
+		case errors.Is(err, errNoHelp): // the target says so
 		case err != nil:
+			v.Problems = append(v.Problems, Problem{GPU: t.Plan.GPU, Reason: failureReason(err), Message: err.Error()})
 		case !t.Plan.IsEmpty():
 			a.retry.failed(t.Plan.GPU, t.Plan.String(), time.Now())
 			v.Problems = append(v.Problems, Problem{GPU: t.Plan.GPU, Reason: ReasonNotAsPlanned, Message: fmt.Sprintf("read back %s, still to do: %s", t.GPU, t.Plan)})

@@ -288,3 +288,43 @@ func TestSlowDiskBlocksNobody(t *testing.T) {
 		}
 	}
 }
+
+// P5, P6: a GPU that cannot follow its entry is offered as it was, also by the next process.
+func TestImpossibleEntryOverARestart(t *testing.T) {
+	for _, tt := range []struct{ was, offers string }{
+		{"{timeSlicing: {replicas: 4, rename: true}}", "gpu.shared=4"},
+		{"{mig: {fill: 1g}, timeSlicing: {replicas: 2}}", "mig-1g.10gb=14"},
+	} {
+		n := newNode(t, "1xh100-sxm5-80gb")
+		n.apply(layout(tt.was))
+		n.apply(layout("{mig: {instances: {3g.40gb: 5}}}"))
+		n.offers(tt.offers)
+		n.start()
+		n.converge()
+		n.offers(tt.offers)
+		n.problem(agent.ReasonImpossible, "3g.40gb")
+	}
+	n := newNode(t, "1xh100-sxm5-80gb")
+	n.apply(strings.Replace(layout("{}"), "layout: it", "layout: it, serve: dra", 1))
+	n.apply(layout("{mig: {instances: {3g.40gb: 5}}}"))
+	n.start()
+	n.converge()
+	n.offers("")
+}
+
+// P11: a state directory that cannot be written is said, and what there is is offered.
+func TestStateThatCannotBeKept(t *testing.T) {
+	n := newNode(t, "1xh100-sxm5-80gb")
+	blocked := filepath.Join(n.dir, "resources.json")
+	if err := os.Mkdir(blocked, 0o700); err != nil { // a file cannot replace a directory
+		t.Fatal(err)
+	}
+	n.apply(layout("{mig: {fill: 1g}}"))
+	n.offers("mig-1g.10gb=7")
+	n.problem(agent.ReasonStateNotKept, "resources.json")
+	if err := os.Remove(blocked); err != nil {
+		t.Fatal(err)
+	}
+	n.converge()
+	n.noProblems()
+}

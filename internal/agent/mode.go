@@ -25,18 +25,22 @@ func (a *Agent) carryOut(ctx context.Context, t Target) error {
 		return err
 	}
 	err := mig.Apply(ctx, a.hw.On(t.GPU.PCI), t.Plan)
-	if resetDidNotHelp(t.Plan, err) {
-		err = errors.Join(err, a.note(t.GPU.UUID, func(g *state.GPU) { g.ResetFailed = err.Error() }))
+	if resetDidNotHelp(err) {
+		err = errors.Join(fmt.Errorf("%w: %w", errNoHelp, err), a.note(t.GPU.UUID, func(g *state.GPU) { g.ResetFailed = err.Error() }))
 	}
 	return errors.Join(err, a.restorePersistence(ctx, t.GPU))
 }
 
 // resetDidNotHelp says that the GPU cannot be reset, or was and is still not in its mode: trying again before the next boot would
 // only take the GPU away from others again and again.
-func resetDidNotHelp(p mig.Plan, err error) bool {
-	return p.Resets() && !errors.Is(err, devices.ErrInUse) &&
+func resetDidNotHelp(err error) bool {
+	failed, ok := errors.AsType[*mig.StepError](err)
+	return ok && failed.Step == (mig.Reset{}) && !errors.Is(err, devices.ErrInUse) &&
 		(errors.Is(err, devices.ErrModePending) || errors.Is(err, devices.ErrNotSupported))
 }
+
+// errNoHelp marks a failure that the GPU's target tells of from now on.
+var errNoHelp = errors.New("the reset did not help")
 
 func (a *Agent) pausePersistence(ctx context.Context, g devices.GPU) error {
 	on, err := a.hw.Persistence(ctx, g.PCI)
@@ -109,12 +113,16 @@ func (a *Agent) loadGPUs() error {
 
 // findClients looks who else works with the GPUs whose MIG mode is about to change, before anything is taken from them: the
 // driver would refuse in the middle. It is asked of those alone, because the answer costs a walk through all processes.
-func (a *Agent) findClients(o *observation, targets []Target) (found bool) {
+func (a *Agent) findClients(ctx context.Context, o *observation, targets []Target) (found bool) {
 	for _, t := range targets {
 		if !t.Plan.Runnable() || !t.Plan.ChangesMode() {
 			continue
 		}
-		if clients := a.hw.Clients(t.GPU.PCI); len(clients) > 0 {
+		clients, err := a.hw.Clients(ctx, t.GPU.PCI)
+		if err != nil {
+			clients = []string{"unknown: " + err.Error()}
+		}
+		if len(clients) > 0 {
 			o.usage.Clients[t.GPU.PCI], found = clients, true
 		}
 	}

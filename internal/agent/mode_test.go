@@ -6,6 +6,7 @@ package agent_test
 import (
 	"strings"
 	"testing"
+	"time"
 
 	"gpuslice/internal/agent"
 	"gpuslice/pkg/devices"
@@ -260,4 +261,77 @@ func TestResetMayRenumber(t *testing.T) {
 		t.Errorf("devices on %v, the GPU has minor number %d now", names, minor)
 	}
 	n.noProblems()
+}
+
+// A reset that worked is not blamed for a step after it, and what fails later is said although a reset did not help before.
+func TestResetIsBlamedForItselfOnly(t *testing.T) {
+	n := newNode(t, "1xa100-sxm4-40gb")
+	n.fail(sim.Fault{Call: "CreateCI", Nth: 1, Code: devices.ErrNotSupported})
+	n.apply(resettable("0", "{mig: {slots: [3g.20gb@4]}}", "when-idle"))
+	n.problem(agent.ReasonApplyFailed, "NOT_SUPPORTED")
+	n.until(func() bool { return n.lists() == "mig-3g.20gb=1" })
+	n.apply(resettable("0", "{}", "when-idle")) // resets still work
+	n.offers("gpu=1")
+	n.noProblems()
+
+	n = newNode(t, "gpus:\n- {model: a100-sxm4-40gb, mig: true, reset: unsupported}\n")
+	n.apply(resettable("0", "{}", "when-idle"))
+	n.problem(agent.ReasonRebootRequired, "")
+	n.fail(sim.Fault{Call: "CreateGI", Code: devices.ErrInsufficientResources})
+	n.apply(resettable("0", "{mig: {fill: 1g}}", "when-idle"))
+	n.problem(agent.ReasonApplyFailed, "INSUFFICIENT_RESOURCES")
+}
+
+func (n *node) fail(f sim.Fault) {
+	n.t.Helper()
+	if _, err := n.machine.Fail(f); err != nil {
+		n.t.Fatal(err)
+	}
+}
+
+// A mode that is as wanted now and will not be after the next reset is said where it may not be set back, and is set back where
+// it may, also when a reset did not help before.
+func TestStrayMode(t *testing.T) {
+	n := newNode(t, "gpus:\n- {model: a100-sxm4-40gb, mig: true, pending: false}\n")
+	n.apply(resettable("0", "{mig: {fill: 1g}}", "never"))
+	n.problem(agent.ReasonModePending, "mig=off")
+	n.offers("mig-1g.5gb=7")
+	n.wantCalls("SetMIGMode")
+
+	n = newNode(t, "gpus:\n- {model: a100-sxm4-40gb, mig: true, reset: unsupported}\n")
+	n.apply(resettable("0", "{}", "when-idle"))
+	n.problem(agent.ReasonRebootRequired, "")
+	n.apply(resettable("0", "{mig: {fill: 1g}}", "when-idle"))
+	n.offers("mig-1g.5gb=7")
+	n.noProblems()
+	n.machine.Reboot()
+	n.start()
+	n.converge()
+	n.offers("mig-1g.5gb=7")
+}
+
+// P11: who works with a GPU is asked of the kernel, which may hang; then nobody knows, and nothing is changed.
+func TestLookForClientsThatHangs(t *testing.T) {
+	n := newNode(t, "1xh100-sxm5-80gb")
+	options := n.options()
+	options.CallLimit = 300 * time.Millisecond
+	hanging := hungHolders{Holders: options.Holders, end: make(chan struct{})}
+	options.Holders = hanging
+	n.startWith(options)
+	t.Cleanup(func() { close(hanging.end) })
+	n.apply(layout("{mig: {fill: 1g}}"))
+	n.problem(agent.ReasonBlocked, "unknown: look who works with GPU")
+	n.offers("gpu=1")
+	n.wantCalls("SetMIGMode")
+}
+
+// hungHolders does not answer before its end.
+type hungHolders struct {
+	devices.Holders
+	end chan struct{}
+}
+
+func (h hungHolders) Clients(string, int) []string {
+	<-h.end
+	return nil
 }

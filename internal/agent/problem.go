@@ -23,6 +23,8 @@ const (
 	ReasonResetRequired    Reason = "ResetRequired"       // a change waits for a GPU reset
 	ReasonRebootRequired   Reason = "RebootRequired"      // a change waits for a reboot of the node
 	ReasonForeignPlugin    Reason = "ForeignPlugin"       // another product serves what is ours
+	ReasonModePending      Reason = "ModePending"         // the next reset or reboot will bring a MIG mode that is not wanted
+	ReasonStateNotKept     Reason = "StateNotKept"        // something could not be written to the state directory
 	ReasonTimeSliceNotSet  Reason = "TimeSliceNotSet"     // the time slice of a GPU is not as the config says
 	ReasonReleased         Reason = "Released"            // the agent keeps its hands off a GPU because somebody asked it to
 	ReasonApplyFailed      Reason = "ApplyFailed"         // the driver refused a step; it is tried again

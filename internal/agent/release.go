@@ -6,6 +6,7 @@ package agent
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -55,6 +56,22 @@ func isCalled(g devices.GPU, name string) bool {
 	return slices.Contains([]string{g.UUID, g.PCI, g.Name(), strconv.Itoa(g.Index)}, name)
 }
 
+// lookReleased reads the node with the GPUs released that the admin wants so. At the first look nobody knows yet which GPUs the
+// names mean: it is taken again at once, before anything is decided.
+func (a *Agent) lookReleased(ctx context.Context, o *observation) {
+	first := len(a.lastNode.GPUs) == 0
+	o.problems = a.release(ctx, o.input)
+	a.readNode(ctx, o)
+	if first && len(o.node.GPUs) > 0 && o.input.annotations[ReleaseAnnotation] != "" {
+		o.problems = a.release(ctx, o.input)
+		a.readNode(ctx, o)
+	}
+	if why, _ := released(o.input.labels, o.input.annotations, nil); why[devices.AllGPUs] != "" && len(o.node.GPUs) == 0 {
+		o.problems = append(o.problems, Problem{Reason: ReasonReleased, Message: fmt.Sprintf(
+			"released: %s; this process has not seen the GPUs of this node yet, so nothing new is offered", why[devices.AllGPUs])})
+	}
+}
+
 // release lets go of what the admin wants released, and takes back what is no longer wanted so.
 func (a *Agent) release(ctx context.Context, in input) []Problem {
 	why, unknown := released(in.labels, in.annotations, a.lastNode.GPUs)
@@ -78,14 +95,24 @@ func gpuNames(gpus []devices.GPU) string {
 	return strings.Join(names, ", ")
 }
 
-// SetAnnotations tells the annotations of this node.
-func (a *Agent) SetAnnotations(annotations map[string]string) {
-	a.mu.Lock()
-	value := annotations[ReleaseAnnotation]
-	same := a.input.annotations[ReleaseAnnotation] == value
-	a.input.annotations = map[string]string{ReleaseAnnotation: value}
-	a.mu.Unlock()
-	if !same {
-		a.Kick()
+// SetAnnotations tells the annotations of this node, of which one concerns the agent; it holds over restarts.
+func (a *Agent) SetAnnotations(annotations map[string]string) error {
+	asked := map[string]string{}
+	if value := annotations[ReleaseAnnotation]; value != "" {
+		asked[ReleaseAnnotation] = value
 	}
+	a.mu.Lock()
+	same := maps.Equal(a.input.annotations, asked)
+	a.mu.Unlock()
+	if same {
+		return nil
+	}
+	if err := a.store.SaveAnnotations(asked); err != nil {
+		return fmt.Errorf("keep annotations: %w", err)
+	}
+	a.mu.Lock()
+	a.input.annotations = asked
+	a.mu.Unlock()
+	a.Kick()
+	return nil
 }

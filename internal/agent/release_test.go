@@ -14,7 +14,9 @@ import (
 
 func (n *node) annotate(value string) {
 	n.t.Helper()
-	n.SetAnnotations(map[string]string{agent.ReleaseAnnotation: value})
+	if err := n.SetAnnotations(map[string]string{agent.ReleaseAnnotation: value}); err != nil {
+		n.t.Fatal(err)
+	}
 	n.converge()
 }
 
@@ -129,4 +131,56 @@ func TestReleaseWhileACallHangs(t *testing.T) {
 	n.converge()
 	n.annotate("all")
 	n.problem(agent.ReasonReleased, "have not returned")
+}
+
+// What the admin asked for holds over a restart, from the first look on: a GPU that is released by whichever name is not cut,
+// not held and not given out.
+func TestReleaseHoldsOverARestart(t *testing.T) {
+	for _, name := range []string{"gpu-1", "1", "uuid"} {
+		n := newNode(t, "2xh100-sxm5-80gb")
+		n.apply(layout("{mig: {fill: 1g}}"))
+		if name == "uuid" {
+			name = n.uuid(1, "")
+		}
+		n.annotate(name)
+		n.apply(layout("{mig: {fill: 2g}}"))
+		before := len(n.machine.Log())
+		n.start()
+		n.converge()
+		n.problem(agent.ReasonReleased, "gpu-1")
+		if log := n.machine.Log()[before:]; len(log) > 0 {
+			t.Errorf("%s: changed after the restart: %v", name, log)
+		}
+		if err := n.machine.Reset(1); err != nil {
+			t.Errorf("%s: the GPU is held after the restart: %v", name, err)
+		}
+		if _, err := n.Allocate("nvidia.com/mig-1g.10gb", [][]string{{n.listed("nvidia.com/mig-1g.10gb")}}); !errors.Is(err, devices.ErrReleased) {
+			t.Errorf("%s: given out after the restart: %v", name, err)
+		}
+	}
+}
+
+// listed is some id of a resource.
+func (n *node) listed(resource string) string {
+	n.t.Helper()
+	view, _ := n.View()
+	if len(view.Lists[resource]) == 0 {
+		n.t.Fatalf("nothing is listed under %s: %v", resource, view.Resources())
+	}
+	return view.Lists[resource][0].ID
+}
+
+// A restart while all is released does not open the driver, and says why nothing new is offered; what is allocated stays listed.
+func TestRestartDuringADriverUpgrade(t *testing.T) {
+	n := newNode(t, "2xh100-sxm5-80gb")
+	n.converge()
+	n.kubelet.set(nil, holder("gpu", n.uuid(0, ""), "trainer"))
+	n.label(map[string]string{"nvidia.com/gpu.deploy.client": "paused-for-driver-upgrade"})
+	n.start()
+	n.converge()
+	n.problem(agent.ReasonReleased, "has not seen the GPUs of this node yet")
+	n.offers("gpu=0-1")
+	if err := n.machine.UnloadDriver(); err != nil {
+		t.Errorf("the driver is held after the restart: %v", err)
+	}
 }

@@ -25,6 +25,8 @@ func Reasons() []Doc {
 		{agent.ReasonResetRequired, "A change of MIG mode takes effect with a GPU reset only.", "Reset the GPU, or reboot the node."},
 		{agent.ReasonRebootRequired, "A change of MIG mode waits for a reboot of the node; it goes on by itself afterwards.", "Reboot the node when it suits you."},
 		{agent.ReasonForeignPlugin, "Another product serves GPUs on this node; two that offer one GPU give it away twice. At its start the agent waits until the other is gone.", "Remove NVIDIA's device plugin or DRA driver from the node."},
+		{agent.ReasonModePending, "The MIG mode of a GPU is as wanted now and will not be after its next reset or reboot, because somebody has set another.", "Set the mode back with `nvidia-smi -mig`, or use `reset: when-idle`, with which the agent does once nobody uses the GPU."},
+		{agent.ReasonStateNotKept, "Something that must survive a restart could not be written to the state directory.", "Look at the error in the message, such as a full disk; it is tried again."},
 		{agent.ReasonTimeSliceNotSet, "The driver's time slice of a GPU is not what `interval` says; shares work all the same.", "Remove `interval` where the GPU has no choice (before Turing), or look at the driver's answer in the message."},
 		{agent.ReasonReleased, "The agent keeps its hands off a GPU because a node label or the annotation `gpuslice.dev/release` says so; its devices stay in the lists and nothing new is given out.", "Take the label or annotation away when the GPU may be used again."},
 		{agent.ReasonApplyFailed, "The driver refused a step of a plan; it is tried again.", "Look at the driver's answer in the message."},

@@ -5,6 +5,7 @@ package source
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -62,9 +63,8 @@ func Node(ctx context.Context, client kubernetes.Interface, name string, sink Si
 		if n == nil {
 			return // a Node that is not there yet has no labels to choose by
 		}
-		sink.SetAnnotations(n.Annotations)
-		if err := sink.SetLabels(n.Labels); err != nil {
-			klog.FromContext(ctx).Error(err, "Labels not taken")
+		if err := errors.Join(sink.SetAnnotations(n.Annotations), sink.SetLabels(n.Labels)); err != nil {
+			klog.FromContext(ctx).Error(err, "What the Node says is not taken; it is brought again")
 		}
 	})
 }

@@ -22,7 +22,7 @@ type Sink interface {
 	SetConfig(name string, text []byte) error
 	ConfigUnavailable(err error)
 	SetLabels(labels map[string]string) error
-	SetAnnotations(annotations map[string]string)
+	SetAnnotations(annotations map[string]string) error
 }
 
 // lookEvery is how often a file is read; ConfigMap volumes change by swapping a link, which file watches miss.

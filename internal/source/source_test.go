@@ -49,8 +49,9 @@ func (s *sink) SetConfig(_ string, text []byte) error {
 	return nil
 }
 func (s *sink) ConfigUnavailable(err error) { s.note("unavailable " + err.Error()) }
-func (s *sink) SetAnnotations(annotations map[string]string) {
+func (s *sink) SetAnnotations(annotations map[string]string) error {
 	s.note("annotations " + annotations["release"])
+	return nil
 }
 
 func (s *sink) SetLabels(labels map[string]string) error {

@@ -16,22 +16,38 @@ func WriteFile(path string, content []byte, mode os.FileMode) (err error) {
 	dir := filepath.Dir(path)
 	tmp, err := os.CreateTemp(dir, temporary(filepath.Base(path), "*"))
 	if err != nil {
-		return fmt.Errorf("write %s: %w", path, err)
+		return fmt.Errorf("write %s: %w", path, cause(err))
 	}
 	defer func() {
 		if err != nil {
-			err = errors.Join(err, ignoreMissing(os.Remove(tmp.Name())))
+			err = errors.Join(err, cause(ignoreMissing(os.Remove(tmp.Name()))))
 		}
 	}()
-	_, err = tmp.Write(content)
-	err = errors.Join(err, tmp.Chmod(mode), tmp.Sync(), tmp.Close())
-	if err != nil {
-		return fmt.Errorf("write %s: %w", path, err)
+	for _, step := range []func() error{
+		func() error { _, err := tmp.Write(content); return err },
+		func() error { return tmp.Chmod(mode) }, tmp.Sync,
+	} {
+		if err = step(); err != nil {
+			return errors.Join(fmt.Errorf("write %s: %w", path, cause(err)), cause(tmp.Close()))
+		}
 	}
-	if err = os.Rename(tmp.Name(), path); err != nil {
-		return fmt.Errorf("write %s: %w", path, err)
+	if err = errors.Join(tmp.Close(), os.Rename(tmp.Name(), path)); err != nil {
+		return fmt.Errorf("write %s: %w", path, cause(err))
 	}
 	return syncDir(dir)
+}
+
+// cause is what is wrong, without the name of the temporary file, which is another with every try.
+func cause(err error) error {
+	var onPath *os.PathError
+	if errors.As(err, &onPath) {
+		return onPath.Err
+	}
+	var onLink *os.LinkError
+	if errors.As(err, &onLink) {
+		return onLink.Err
+	}
+	return err
 }
 
 // temporary names a file that is being written.

@@ -214,31 +214,6 @@ func (s *Store) Resources() ([]string, error) {
 	return names, nil
 }
 
-const labelsName = "labels.json"
-
-// SaveLabels keeps the labels of the node, by which the config chooses.
-func (s *Store) SaveLabels(labels map[string]string) error {
-	text, err := json.Marshal(labels)
-	if err != nil {
-		return fmt.Errorf("encode labels: %w", err)
-	}
-	return WriteFile(filepath.Join(s.dir, labelsName), append(text, '\n'), 0o600)
-}
-
-// Labels returns the labels that were kept last; known is false when there never were any, or when they are not readable
-// any more: then the node is asked again.
-func (s *Store) Labels() (labels map[string]string, known bool, err error) {
-	text, err := os.ReadFile(filepath.Join(s.dir, labelsName))
-	if errors.Is(err, os.ErrNotExist) {
-		return nil, false, nil
-	}
-	if err != nil {
-		return nil, false, fmt.Errorf("read labels: %w", err)
-	}
-	known = json.Unmarshal(text, &labels) == nil
-	return labels, known, nil
-}
-
 // Peek reads the intents of another process's state directory and changes nothing there.
 func Peek(dir string) ([]Claim, error) {
 	paths, err := filepath.Glob(filepath.Join(dir, "claims", "*.json"))

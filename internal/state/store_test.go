@@ -149,3 +149,16 @@ func TestImportsAreKept(t *testing.T) {
 		t.Errorf("forgotten: %q, %v", text, err)
 	}
 }
+
+// Events go by their text: what is wrong is said in the same words with every try.
+func TestWriteErrorsAreTheSameEachTime(t *testing.T) {
+	dir := t.TempDir()
+	s := store(t, dir, "b")
+	if err := os.Mkdir(filepath.Join(dir, "config.yaml"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	first, second := s.SaveConfig([]byte("a")), s.SaveConfig([]byte("a"))
+	if first == nil || second == nil || first.Error() != second.Error() || strings.Contains(first.Error(), "tmp-") {
+		t.Errorf("first: %v\nsecond: %v", first, second)
+	}
+}

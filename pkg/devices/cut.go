@@ -25,7 +25,7 @@ type cutter struct {
 func (h *Hardware) On(pci string) mig.Partitioner { return cutter{hw: h, pci: pci} }
 
 func (c cutter) do(ctx context.Context, what string, fn func(GPUHandle) error) error {
-	return explained(c.named(c.hw.withGPU(ctx, c.pci, what, fn)))
+	return explained(c.named(ctx, c.hw.withGPU(ctx, c.pci, what, fn)))
 }
 
 // withGPU runs fn with a handle in the open session, which it opens if a release has closed it.
@@ -43,11 +43,11 @@ func (h *Hardware) withGPU(ctx context.Context, pci, what string, fn func(GPUHan
 }
 
 // named says who holds the GPU when the driver says only that somebody does.
-func (c cutter) named(err error) error {
+func (c cutter) named(ctx context.Context, err error) error {
 	if !errors.Is(err, ErrInUse) {
 		return err
 	}
-	holders := c.hw.Clients(c.pci)
+	holders, _ := c.hw.Clients(ctx, c.pci) // the refusal is the news; who holds it is a help
 	if len(holders) == 0 { // modules are worth a word only when nothing else holds it
 		holders = c.hw.opts.Holders.Modules()
 	}
@@ -57,12 +57,21 @@ func (c cutter) named(err error) error {
 	return fmt.Errorf("%w: held by %s", err, strings.Join(holders, ", "))
 }
 
-// Clients names the other processes that work with a GPU, as far as they can be seen.
-func (h *Hardware) Clients(pci string) []string {
+// Clients names the other processes that work with a GPU, as far as they can be seen. The look goes through files of every
+// process, any of which may hang, so it is bounded like a call of the driver.
+func (h *Hardware) Clients(ctx context.Context, pci string) ([]string, error) {
 	h.mu.Lock()
 	gpu := h.known[pci]
 	h.mu.Unlock()
-	return h.opts.Holders.Clients(longBusID(pci), gpu.Minor)
+	found := make(chan []string, 1)
+	err := h.bounds.do(ctx, "holders", "look who works with GPU "+pci, func() error {
+		found <- h.opts.Holders.Clients(longBusID(pci), gpu.Minor)
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return <-found, nil
 }
 
 // SetMode switches MIG mode and looks whether it took effect: the call's success says only that it was accepted.

@@ -21,6 +21,10 @@ type NodeHolders struct {
 	Dev  string // the folder that holds dev/nvidia0
 }
 
+// persistenceDaemon is nvidia-persistenced as the kernel cuts its name. It holds GPUs for persistence mode and lets go when that
+// is turned off, so it is no client of its own.
+const persistenceDaemon = "nvidia-persiste"
+
 // Clients implements Holders: "pid 4711 (python3)".
 func (h NodeHolders) Clients(_ string, minor int) []string {
 	node, err := device(filepath.Join(h.Dev, "dev", fmt.Sprintf("nvidia%d", minor)))
@@ -57,7 +61,9 @@ func (h NodeHolders) processes(node deviceNode) []string {
 		if err != nil || pid == os.Getpid() || !h.hasOpen(e.Name(), node, own) {
 			continue
 		}
-		names = append(names, fmt.Sprintf("pid %d%s", pid, h.program(e.Name())))
+		if program := h.program(e.Name()); program != persistenceDaemon {
+			names = append(names, fmt.Sprintf("pid %d (%s)", pid, program))
+		}
 	}
 	slices.Sort(names)
 	return names
@@ -85,9 +91,9 @@ func (h NodeHolders) mounts(pid string) string {
 func (h NodeHolders) program(pid string) string {
 	text, err := os.ReadFile(filepath.Join(h.Proc, pid, "comm"))
 	if err != nil {
-		return ""
+		return "unknown"
 	}
-	return " (" + strings.TrimSpace(string(text)) + ")"
+	return strings.TrimSpace(string(text))
 }
 
 // Modules implements Holders: "kernel module nvidia_drm".

@@ -123,7 +123,7 @@ func (c cutter) Reset(ctx context.Context) error {
 		return err
 	}
 	if err := c.hw.reset(ctx, c.pci); err != nil {
-		return c.named(err)
+		return c.named(ctx, err)
 	}
 	if _, active, err = c.mode(ctx); err != nil {
 		return err
@@ -163,7 +163,8 @@ func (h *Hardware) reset(ctx context.Context, pci string) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, h.setReleased(ctx, before)) }() // takes nothing more away, so it closes nothing
-	limited, cancel := context.WithTimeout(ctx, resetLimit)
+	// A reset that is broken off leaves the GPU in no known state, so the end of this process does not end it.
+	limited, cancel := context.WithTimeout(context.WithoutCancel(ctx), resetLimit)
 	defer cancel()
 	if err := h.opts.Program.Reset(limited, longBusID(pci)); err != nil {
 		return fmt.Errorf("reset: %w", err)

@@ -170,8 +170,28 @@ func TestNodeHolders(t *testing.T) {
 	}
 	copied := filepath.Join(dev, "dev/nvidia5")
 	if err := syscall.Mknod(copied, syscall.S_IFCHR|0o600, 1<<8|3); err == nil { // only root makes nodes
-		if names := h.Clients("", 5); len(names) > 0 {
+		if names := h.Clients("", 5); slices.Contains(names, want) {
 			t.Errorf("another node of the same number among our own mounts is held by %v", names)
+		}
+	}
+	daemon := filepath.Join(dev, "nvidia-persistenced")
+	program, err := os.ReadFile("/bin/sleep")
+	if err := errors.Join(err, os.WriteFile(daemon, program, 0o700)); err != nil {
+		t.Fatal(err)
+	}
+	persistence, err := os.StartProcess(daemon, []string{"nvidia-persistenced", "60"}, &os.ProcAttr{Files: []*os.File{own}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		_ = persistence.Kill() // ours, and how it ends is of no interest
+		_, _ = persistence.Wait()
+	}()
+	comm := fmt.Sprintf("/proc/%d/comm", persistence.Pid)
+	eventually(t, func() bool { text, err := os.ReadFile(comm); return err == nil && string(text) == "nvidia-persiste\n" })
+	for _, name := range h.Clients("", 3) {
+		if strings.HasPrefix(name, fmt.Sprintf("pid %d ", persistence.Pid)) {
+			t.Errorf("%s holds for persistence mode, which is turned off where it is in the way", name)
 		}
 	}
 	if names := h.Clients("", 4); len(names) > 0 {

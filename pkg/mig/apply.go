@@ -12,6 +12,16 @@ import (
 // ErrNeedsReset is wrapped by SetMode when the mode was accepted and takes effect with a reset only.
 var ErrNeedsReset = errors.New("the mode takes effect with a reset")
 
+// StepError says at which step a plan failed.
+type StepError struct {
+	GPU  string
+	Step Step
+	Err  error
+}
+
+func (e *StepError) Error() string { return fmt.Sprintf("%s on %s: %v", e.Step, e.GPU, e.Err) }
+func (e *StepError) Unwrap() error { return e.Err }
+
 // Partitioner performs single steps on the one GPU it is bound to.
 type Partitioner interface {
 	SetMode(ctx context.Context, on bool) error
@@ -32,7 +42,7 @@ func Apply(ctx context.Context, hw Partitioner, p Plan) error {
 			continue
 		}
 		if err != nil {
-			return fmt.Errorf("%s on %s: %w", step, p.GPU, err)
+			return &StepError{GPU: p.GPU, Step: step, Err: err}
 		}
 	}
 	return nil

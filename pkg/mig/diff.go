@@ -50,16 +50,15 @@ func (p *Plan) keeps(s *Slot) bool {
 func (p *Plan) changeMode(have State, want Want, used InUse) {
 	differs := have.Mode.Current != want.MIG
 	stray := !differs && have.Mode.Pending != want.MIG && len(used.Any()) == 0 // would come true with the next reset
-	if have.ModeNeedsReset && !want.MayReset {
-		p.NeedsReset = differs
-		if differs {
-			p.Steps = append(p.Steps, SetMode{On: want.MIG})
-		}
-	} else if differs || stray {
+	switch needsReset := have.ModeNeedsReset; {
+	case stray && (want.MayAsk || !needsReset):
 		p.Steps = append(p.Steps, SetMode{On: want.MIG})
-		if differs && have.ModeNeedsReset {
-			p.Steps = append(p.Steps, Reset{})
-		}
+	case differs && needsReset && !want.MayReset:
+		p.Steps, p.NeedsReset = append(p.Steps, SetMode{On: want.MIG}), true
+	case differs && needsReset:
+		p.Steps = append(p.Steps, SetMode{On: want.MIG}, Reset{})
+	case differs:
+		p.Steps = append(p.Steps, SetMode{On: want.MIG})
 	}
 	if differs && len(used.GPU) > 0 {
 		p.Blocked = append(p.Blocked, Blocker{What: have.GPU, By: used.GPU})

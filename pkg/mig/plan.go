@@ -58,6 +58,9 @@ func (s State) UsableLayout() Layout {
 type Want struct {
 	MIG    bool
 	Layout Layout
+	// MayAsk says that the driver may be asked for another mode although only a reset makes it so: some drivers reset by
+	// themselves then.
+	MayAsk bool
 	// MayReset says that the GPU may be reset, once it is idle, to get into the mode.
 	MayReset bool
 }
