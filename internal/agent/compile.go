@@ -19,6 +19,7 @@ import (
 type Target struct {
 	GPU      devices.GPU
 	Policy   config.Policy // what is in force
+	Paused   bool          // the plan is shown and not carried out
 	Kept     bool          // the GPU cannot follow its entry and is left as it was
 	ByMIG    bool          // a config of mig-parted's says how it is cut
 	Plan     mig.Plan
@@ -49,12 +50,18 @@ func (t *Target) find(g devices.GPU) {
 	}
 	for _, inst := range g.MIG.Instances {
 		switch {
+		case t.removes(inst): // which is the end of it
 		case inst.Partial:
 			t.problem(ReasonPartialInstance, "%s is withheld: its compute instances are smaller than itself", inst.Slot)
 		case !inst.Usable():
 			t.problem(ReasonPartialInstance, "%s is withheld: it has no compute instance", inst.Slot)
 		}
 	}
+}
+
+// removes says that the plan, which can run, takes an instance away.
+func (t *Target) removes(inst mig.Instance) bool {
+	return t.Plan.Runnable() && slices.ContainsFunc(t.Plan.Removes(), func(r mig.Instance) bool { return r.GI == inst.GI })
 }
 
 func (t *Target) problem(r Reason, format string, args ...any) {
@@ -101,17 +108,23 @@ func (t *Target) aim(policy config.Policy, paused bool, u Usage) {
 	failed := u.Before.FailedResets[g.UUID]
 	want.MayAsk = policy.Reset == "when-idle"
 	want.MayReset = want.MayAsk && failed == ""
-	t.Plan = mig.Diff(g.MIG, want, used)
-	if paused && !t.Plan.IsEmpty() {
+	t.Plan, t.Paused = mig.Diff(g.MIG, want, used), paused
+	t.explain(want, failed)
+}
+
+// explain says what keeps the plan from being carried out.
+func (t *Target) explain(want mig.Want, failed string) {
+	if t.Paused && !t.Plan.IsEmpty() {
 		t.problem(ReasonPaused, "%s", t.Plan)
 	}
 	for _, b := range t.Plan.Blocked {
 		t.problem(ReasonBlocked, "%s", b)
 	}
-	if t.Plan.NeedsReset {
-		t.needsReset(policy.Reset, failed)
-	} else if m := g.MIG.Mode; m.Current == want.MIG && m.Pending != want.MIG && t.Plan.IsEmpty() {
-		t.problem(ReasonModePending, "somebody has set mig=%s, which the next reset or reboot makes come true, and reset is %s", onOff(m.Pending), policy.Reset)
+	switch mode := t.GPU.MIG.Mode; {
+	case t.Plan.NeedsReset:
+		t.needsReset(t.Policy.Reset, failed)
+	case mode.Current == want.MIG && mode.Pending != want.MIG && !t.Plan.ChangesMode():
+		t.problem(ReasonModePending, "somebody has set mig=%s, which the next reset or reboot makes come true, and reset is %s", onOff(mode.Pending), t.Policy.Reset)
 	}
 }
 
@@ -200,6 +213,9 @@ func exactSlots(g mig.Geometry, texts []string) (mig.Layout, []string, error) {
 		return nil, warnings, err
 	}
 	l := mig.NewLayout(slots...)
+	if len(l) < len(slots) {
+		return nil, warnings, fmt.Errorf("slots %s: one of them is listed twice; there are %s", strings.Join(texts, ", "), l)
+	}
 	return l, warnings, g.Check(l)
 }
 

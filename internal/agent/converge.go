@@ -78,7 +78,7 @@ func (a *Agent) again(err error) error {
 func (a *Agent) look(ctx context.Context) (observation, []Target) {
 	o := a.observe(ctx)
 	targets := Compile(o.input.config, a.opts.NodeName, o.input.labels, o.node, o.usage)
-	if a.findClients(ctx, &o, targets) {
+	if o.usage.Clients = FindClients(ctx, a.hw, targets); len(o.usage.Clients) > 0 {
 		targets = Compile(o.input.config, a.opts.NodeName, o.input.labels, o.node, o.usage)
 	}
 	return o, targets
@@ -96,7 +96,6 @@ func (a *Agent) observe(ctx context.Context) observation {
 	a.mu.Unlock()
 	o.usage.Before = Before{Policies: maps.Clone(a.before.Policies), Resources: a.before.Resources, FailedResets: a.failedResets()}
 	o.usage.Processes = map[string][]devices.Process{}
-	o.usage.Clients = map[string][]string{}
 	a.lookReleased(ctx, &o)
 	a.readKubelet(ctx, &o)
 	for _, g := range o.node.GPUs {

@@ -281,6 +281,16 @@ func TestNotSupportedYet(t *testing.T) {
 	}
 }
 
+// A slot that is listed twice is a mistake, under whichever name.
+func TestSlotListedTwice(t *testing.T) {
+	for _, slots := range []string{"1g.10gb@0, 1g.10gb@0", "1g.10gb@0, 1g.11gb@0"} {
+		n := newNode(t, "1xh100-sxm5-80gb")
+		n.apply(layout("{mig: {slots: [" + slots + "]}}"))
+		n.problem(agent.ReasonImpossible, "one of them is listed twice")
+		n.offers("gpu=1")
+	}
+}
+
 // P8: GPUs that no rule selects are never changed, beside one that is.
 func TestUnmanagedGPUsStay(t *testing.T) {
 	n := newNode(t, "2xh100-sxm5-80gb")

@@ -87,13 +87,18 @@ func (i Import) pick(in imported, labels map[string]string) (source string, text
 	if in.missing != nil {
 		return "", nil, in.missing
 	}
+	if len(in.data) == 0 {
+		return "", nil, fmt.Errorf("%s is empty; to share nothing, keep a config that says so, such as version: v1", in.source)
+	}
 	key := "config.yaml"
 	if i == DevicePluginConfig {
 		if key = devicePluginKey(in.data, labels[nvidia.DevicePluginLabel]); key == "" {
 			return "", nil, nil
 		}
 	}
-	if found, ok := in.data[key]; ok {
+	if found, ok := in.data[key]; ok && config.IsEmpty([]byte(found)) {
+		return "", nil, fmt.Errorf("%s %s is empty; to share nothing, keep a config that says so, such as version: v1", in.source, key)
+	} else if ok {
 		return in.source + " " + key, []byte(found), nil
 	}
 	why := ""

@@ -113,7 +113,7 @@ func TestMIGStrategies(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			n := newNode(t, tc.machine)
-			text := ""
+			text := "version: v1"
 			if tc.strategy != "" {
 				text = "flags: {migStrategy: " + tc.strategy + "}"
 			}
@@ -126,6 +126,33 @@ func TestMIGStrategies(t *testing.T) {
 				n.problem(agent.ReasonStrategyMismatch, tc.says)
 			}
 		})
+	}
+}
+
+// M20: single speaks of the node, also of GPUs that a rule is for.
+func TestSingleBesideAWholeGPU(t *testing.T) {
+	n := newNode(t, "gpus:\n- {model: h100-sxm5-80gb, instances: [3g.40gb@0]}\n- {model: h100-sxm5-80gb}\n")
+	n.plugin(map[string]string{"any": "flags: {migStrategy: single}"})
+	n.apply(pluginOnly + "nodes: [{gpus: [{select: {index: 1}, layout: whole}]}]\n")
+	n.offers("gpu=1 mig-3g.40gb=1")
+	n.problem(agent.ReasonStrategyMismatch, "gpu-1 is offered whole as nvidia.com/gpu")
+}
+
+// P5: a ConfigMap that was emptied, or a config that was, is no wish to share nothing.
+func TestEmptiedImport(t *testing.T) {
+	for _, data := range []map[string]string{{}, {"default": ""}, {"default": "# nothing\n"}, {"default": "null"}} {
+		n := newNode(t, "1xl40s")
+		n.plugin(share("{name: gpu, replicas: 4}"))
+		n.apply(pluginOnly)
+		n.offers("gpu=4")
+		n.plugin(data)
+		n.converge()
+		n.offers("gpu=4")
+		n.problem(agent.ReasonImportMissing, "is empty; to share nothing")
+		n.plugin(map[string]string{"default": "version: v1"})
+		n.converge()
+		n.offers("gpu=1")
+		n.noProblems()
 	}
 }
 

@@ -78,10 +78,7 @@ func (a *Agent) SetLabels(labels map[string]string) error {
 // SetConfig offers a new config text. One that does not load changes nothing but the problems; one that loads is kept on
 // disk before it takes effect.
 func (a *Agent) SetConfig(name string, text []byte) error {
-	c, err := config.Load(name, text)
-	if err == nil && config.IsEmpty(text) {
-		err = config.Issues{{File: name, Message: "is empty; a config that manages nothing has apiVersion and kind and no nodes"}}
-	}
+	c, err := config.Admit(name, text)
 	if err != nil {
 		a.setInputProblems(ReasonConfigInvalid, err)
 		return fmt.Errorf("config refused, the last good one stays: %w", err)

@@ -73,7 +73,7 @@ type cut struct {
 // cutOf looks a config up in the file, and then among the well-known ones; ok is false where it says nothing of a GPU.
 func (c *Config) cutOf(name string, g devices.GPU) (found cut, ok bool, err error) {
 	if cuts, isListed := c.MIGParted.Configs[name]; isListed {
-		i, ok := c.MIGParted.Find(name, factsOf(g), g.IsMIGCapable())
+		i, ok := c.MIGParted.Find(name, factsOf(g))
 		if !ok {
 			return cut{}, false, nil
 		}
@@ -154,6 +154,6 @@ func (c *Config) imported(g devices.GPU) (p config.Policy, byMIG bool, err error
 func factsOf(g devices.GPU) config.Facts {
 	return config.Facts{
 		Index: g.Index, UUID: g.UUID, Product: g.Product, MemoryMiB: g.MemoryMiB,
-		PCIDevice: g.PCIDevice, PCISubsystem: g.PCISubsystem,
+		PCIDevice: g.PCIDevice, PCISubsystem: g.PCISubsystem, MIGCapable: g.IsMIGCapable(),
 	}
 }

@@ -111,22 +111,28 @@ func (a *Agent) loadGPUs() error {
 	return nil
 }
 
-// findClients looks who else works with the GPUs whose MIG mode is about to change, before anything is taken from them: the
+// FindClients looks who else works with the GPUs whose MIG mode is about to change, before anything is taken from them: the
 // driver would refuse in the middle. It is asked of those alone, because the answer costs a walk through all processes.
-func (a *Agent) findClients(ctx context.Context, o *observation, targets []Target) (found bool) {
+func FindClients(ctx context.Context, hw ClientFinder, targets []Target) map[string][]string {
+	found := map[string][]string{}
 	for _, t := range targets {
 		if !t.Plan.Runnable() || !t.Plan.ChangesMode() {
 			continue
 		}
-		clients, err := a.hw.Clients(ctx, t.GPU.PCI)
+		clients, err := hw.Clients(ctx, t.GPU.PCI)
 		if err != nil {
 			clients = []string{"unknown: " + err.Error()}
 		}
 		if len(clients) > 0 {
-			o.usage.Clients[t.GPU.PCI], found = clients, true
+			found[t.GPU.PCI] = clients
 		}
 	}
 	return found
+}
+
+// ClientFinder knows who else works with a GPU.
+type ClientFinder interface {
+	Clients(ctx context.Context, pci string) ([]string, error)
 }
 
 // failureReason tells a GPU that somebody works with from one that the driver fails on.

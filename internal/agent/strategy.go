@@ -4,6 +4,7 @@
 package agent
 
 import (
+	"fmt"
 	"slices"
 
 	"gpuslice/pkg/devices"
@@ -46,6 +47,11 @@ func nameSingle(targets []Target, offers []offering, single []int) []Problem {
 		return []Problem{mismatch("", "flags.migStrategy is single, and some GPUs are in MIG mode and some are not"+instead)}
 	case slices.ContainsFunc(profiles, func(p mig.Profile) bool { return p != profiles[0] }):
 		return []Problem{mismatch("", "flags.migStrategy is single, and the instances on this node differ"+instead)}
+	}
+	for i, t := range targets {
+		if !slices.Contains(single, i) && !t.GPU.MIG.Mode.Current && t.GPU.UUID != "" && offers[i].api == DevicePlugin && offers[i].whole == gpuResource {
+			return []Problem{mismatch("", fmt.Sprintf("flags.migStrategy is single, and %s is offered whole as %s%s", t.GPU.Name(), gpuResource, instead))}
+		}
 	}
 	for _, i := range single {
 		offers[i].instances = gpuResource

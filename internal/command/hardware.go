@@ -12,6 +12,7 @@ import (
 	"strconv"
 	"strings"
 
+	"gpuslice/internal/config"
 	"gpuslice/pkg/devices"
 	"gpuslice/pkg/devices/nvml"
 	"gpuslice/pkg/devices/sim"
@@ -66,6 +67,15 @@ func (f *Flags) numaNode(pci string) int {
 		return -1
 	}
 	return n
+}
+
+// loadConfig is the config of a file source; without one every GPU is unmanaged.
+func (f *Flags) loadConfig() (config.Sharing, error) {
+	name, text, err := f.readConfig()
+	if err != nil || f.Config == "" {
+		return config.Sharing{}, err
+	}
+	return config.Admit(name, text)
 }
 
 // readConfig reads a file source; without --config there is none and every GPU is unmanaged.

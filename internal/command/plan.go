@@ -10,7 +10,6 @@ import (
 	"path/filepath"
 
 	"gpuslice/internal/agent"
-	"gpuslice/internal/config"
 	"gpuslice/internal/kubelet"
 	"gpuslice/internal/state"
 	"gpuslice/pkg/devices"
@@ -62,11 +61,7 @@ func runPlan(ctx context.Context, f *Flags, s Streams) int {
 }
 
 func (f *Flags) targets(ctx context.Context) ([]agent.Target, error) {
-	name, text, err := f.readConfig()
-	if err != nil {
-		return nil, err
-	}
-	c, err := config.Load(name, text)
+	c, err := f.loadConfig()
 	if err != nil {
 		return nil, err
 	}
@@ -84,6 +79,9 @@ func (f *Flags) targets(ctx context.Context) ([]agent.Target, error) {
 	}
 	all := agent.Offline(c, f.NodeLabels, node)
 	targets := agent.Compile(all, f.NodeName, f.NodeLabels, node, usage)
+	if usage.Clients = agent.FindClients(ctx, hw, targets); len(usage.Clients) > 0 {
+		targets = agent.Compile(all, f.NodeName, f.NodeLabels, node, usage)
+	}
 	if len(targets) > 0 { // they concern the node, and are said once
 		targets[0].Problems = append(all.Problems, targets[0].Problems...)
 	}
@@ -100,18 +98,38 @@ func (f *Flags) usage(ctx context.Context, hw *devices.Hardware, node devices.No
 		}
 		u.Processes[g.PCI] = processes
 	}
-	if f.Hardware != "nvml" && !f.set["kubelet-dir"] {
-		return u, nil
+	if f.Hardware == "nvml" || f.set["kubelet-dir"] {
+		if err := f.kubeletUsage(ctx, &u); err != nil {
+			return u, err
+		}
 	}
-	if err := f.kubeletUsage(ctx, &u); err != nil {
-		return u, err
+	if f.Hardware == "nvml" || f.set["state-dir"] {
+		return u, f.agentUsage(&u)
 	}
+	return u, nil
+}
+
+// agentUsage reads what the agent of this node keeps, if there is one.
+func (f *Flags) agentUsage(u *agent.Usage) error {
 	if _, err := os.Stat(filepath.Join(f.StateDir, "claims")); err != nil {
-		return u, nil
+		return nil
 	}
-	claims, err := state.Peek(f.StateDir)
-	u.Claims = claims
-	return u, err
+	bootID, err := state.BootID(f.ProcRoot)
+	if err != nil {
+		return err
+	}
+	gpus, err := state.PeekGPUs(f.StateDir, bootID)
+	if err != nil {
+		return err
+	}
+	u.Before.FailedResets = map[string]string{}
+	for _, g := range gpus {
+		if g.ResetFailed != "" {
+			u.Before.FailedResets[g.UUID] = g.ResetFailed
+		}
+	}
+	u.Claims, err = state.Peek(f.StateDir)
+	return err
 }
 
 func (f *Flags) kubeletUsage(ctx context.Context, u *agent.Usage) error {
@@ -133,20 +151,20 @@ func (f *Flags) kubeletUsage(ctx context.Context, u *agent.Usage) error {
 }
 
 func printPlan(s Streams, targets []agent.Target) {
-	created, destroyed, changed := 0, 0, 0
+	created, destroyed, changed, waiting := 0, 0, 0, 0
 	for _, t := range targets {
 		if !t.Plan.IsEmpty() {
-			changed++
 			fmt.Fprintln(s.Out, t.Plan)
 			explain(s, t.Plan)
 		}
-		for _, step := range t.Plan.Steps {
-			switch step.(type) {
-			case mig.Create:
-				created++
-			case mig.Destroy:
-				destroyed++
-			}
+		switch {
+		case t.Plan.IsEmpty():
+		case !t.Plan.Runnable() || t.Paused:
+			waiting++
+		default:
+			changed++
+			created += len(t.Plan.Creates())
+			destroyed += len(t.Plan.Removes())
 		}
 		for _, p := range t.Problems {
 			if p.Reason != agent.ReasonBlocked { // the plan has said so
@@ -154,7 +172,11 @@ func printPlan(s Streams, targets []agent.Target) {
 			}
 		}
 	}
-	fmt.Fprintf(s.Out, "%d of %d GPUs change: %d instances new, %d gone\n", changed, len(targets), created, destroyed)
+	fmt.Fprintf(s.Out, "%d of %d GPUs change: %d instances new, %d gone", changed, len(targets), created, destroyed)
+	if waiting > 0 {
+		fmt.Fprintf(s.Out, "; %d waiting", waiting)
+	}
+	fmt.Fprintln(s.Out)
 }
 
 // explain says what a plan leaves alone and why it takes the rest away.

@@ -75,19 +75,17 @@ reason gpu-0: destroy 3g.40gb@0: moves to 3g.40gb@4, is in the way of 4g.40gb@0
 			`plan gpu-0: destroy 3g.40gb@0; create 7g.80gb@0
 blocked gpu-0: 3g.40gb@0 in use by pid 4711
 reason gpu-0: destroy 3g.40gb@0: is in the way of 7g.80gb@0
-1 of 1 GPUs change: 1 instances new, 1 gone
+0 of 1 GPUs change: 0 instances new, 0 gone; 1 waiting
 `,
 		},
 		{
-			"an instance that no compute instance fills is withheld, and made anew under a layout",
+			"an instance that no compute instance fills is made anew under a layout",
 			`gpus: [{model: h100-sxm5-80gb, instances: ["3g.40gb@4{2c 1c}", "1g.10gb@0{}", 1g.10gb@1]}]`,
-			"{mig: {instances: {3g.40gb: 1, 1g.10gb: 1}}}", 3,
+			"{mig: {instances: {3g.40gb: 1, 1g.10gb: 1}}}", 2,
 			`plan gpu-0: destroy 1g.10gb@0; destroy 3g.40gb@4; create 3g.40gb@4
 kept gpu-0: 1g.10gb@1
 reason gpu-0: destroy 1g.10gb@0: it has no compute instance
 reason gpu-0: destroy 3g.40gb@4: its compute instances are smaller than itself
-PartialInstance gpu-0: 1g.10gb@0 is withheld: it has no compute instance
-PartialInstance gpu-0: 3g.40gb@4 is withheld: its compute instances are smaller than itself
 1 of 1 GPUs change: 1 instances new, 2 gone
 `,
 		},

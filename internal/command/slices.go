@@ -13,7 +13,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"gpuslice/internal/agent"
-	"gpuslice/internal/config"
 	"gpuslice/internal/dra"
 )
 
@@ -43,11 +42,7 @@ func runSlices(ctx context.Context, f *Flags, s Streams) int {
 
 // preview reads what there is and changes nothing: the view is the one after every plan that can run.
 func (f *Flags) preview(ctx context.Context) (agent.View, error) {
-	name, text, err := f.readConfig()
-	if err != nil {
-		return agent.View{}, err
-	}
-	c, err := config.Load(name, text)
+	c, err := f.loadConfig()
 	if err != nil {
 		return agent.View{}, err
 	}

@@ -24,7 +24,7 @@ func runValidate(ctx context.Context, f *Flags, s Streams) int {
 	if err != nil {
 		return fail(s, f, "validate", err)
 	}
-	c, err := config.Load(name, text)
+	c, err := config.Admit(name, text)
 	if err != nil {
 		say(s.Err, err)
 		return failed

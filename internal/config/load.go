@@ -38,6 +38,15 @@ func Load(file string, text []byte) (Sharing, error) {
 	return c, nil
 }
 
+// Admit loads a config that somebody has configured: an empty one is a file half written, and not a wish for nothing.
+func Admit(name string, text []byte) (Sharing, error) {
+	c, err := Load(name, text)
+	if err == nil && IsEmpty(text) {
+		err = Issues{{File: name, Message: "is empty; a config that manages nothing has apiVersion and kind and no nodes"}}
+	}
+	return c, err
+}
+
 // IsEmpty says that a text has no content, such as one of comments only: Load reads it as no config, and whoever was
 // promised one can tell that it holds nothing.
 func IsEmpty(text []byte) bool { return strict.IsEmpty(text) }

@@ -102,6 +102,7 @@ type Facts struct {
 	// PCIDevice and PCISubsystem have the device in the upper half and the vendor in the lower; 0 = unknown.
 	PCIDevice    uint32
 	PCISubsystem uint32
+	MIGCapable   bool
 }
 
 // ForGPU returns what the config says of a GPU.
@@ -129,12 +130,21 @@ func orDefault(value string, valid []string) string {
 
 // Fits says whether a GPU is one of those; nil selects every GPU.
 func (s *Select) Fits(f Facts) bool {
-	return s == nil ||
-		(len(s.Index) == 0 || hasIndex(s.Index, f.Index)) &&
-			(len(s.UUID) == 0 || slices.Contains(s.UUID, f.UUID)) &&
-			(s.Product == "" || matches(s.Product, f.Product)) &&
-			(s.Memory == "" || hasMemory(s.Memory, f.MemoryMiB)) &&
-			(len(s.Device) == 0 || hasDevice(s.Device, f))
+	return s == nil || s.names(f) && s.describes(f)
+}
+
+// names says whether a GPU is one of those that are listed one by one.
+func (s *Select) names(f Facts) bool {
+	return (len(s.Index) == 0 || hasIndex(s.Index, f.Index)) &&
+		(len(s.UUID) == 0 || slices.Contains(s.UUID, f.UUID))
+}
+
+// describes says whether a GPU is of the wanted kind.
+func (s *Select) describes(f Facts) bool {
+	return (s.Product == "" || matches(s.Product, f.Product)) &&
+		(s.Memory == "" || hasMemory(s.Memory, f.MemoryMiB)) &&
+		(len(s.Device) == 0 || hasDevice(s.Device, f)) &&
+		(s.MIGCapable == nil || *s.MIGCapable == f.MIGCapable)
 }
 
 func hasIndex(ranges []string, index int) bool {

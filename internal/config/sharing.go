@@ -91,6 +91,8 @@ type Select struct {
 	Product string `yaml:"product,omitempty" empty:"refused"`
 	Memory  string `yaml:"memory,omitempty" empty:"refused"`
 	Device  List   `yaml:"device,omitempty" empty:"refused"` // PCI ids such as 0x233010DE
+	// MIGCapable selects GPUs that can be cut, or with false those that cannot.
+	MIGCapable *bool `yaml:"migCapable,omitempty" empty:"refused"`
 }
 
 // ResourceName gives GPUs of a product a resource name of their own.

@@ -48,16 +48,35 @@ func migState(v *agent.View) MIGState {
 	case v.MIGConfig.Fault != "":
 		return MIGState{Failed, clip(v.MIGConfig.Fault)}
 	}
-	worst := MIGState{State: Success}
+	if len(v.Targets) == 0 {
+		return MIGState{Pending, clip(cmp.Or(problemsOf(v, ""), "no GPU has been read yet"))}
+	}
+	worst, follow := MIGState{State: Success}, false
 	for _, t := range v.Targets {
-		if !t.ByMIG {
+		unread := t.GPU.UUID == "" // what it is, and so whether the config is for it, is not known
+		follow = follow || t.ByMIG
+		if !t.ByMIG && !unread {
 			continue
 		}
 		if s := targetState(v, t); slices.Index(order, s.State) > slices.Index(order, worst.State) {
 			worst = s
 		}
 	}
+	if !follow && worst.State == Success {
+		return MIGState{Failed, fmt.Sprintf("config %s is followed by none of the %d GPUs here: rules of the SharingConfig are for all that it would be for", v.MIGConfig.Asked, len(v.Targets))}
+	}
 	return worst
+}
+
+// problemsOf is what is wrong with a GPU, or with the node for "".
+func problemsOf(v *agent.View, gpu string) string {
+	lines := []string{}
+	for _, p := range v.Problems {
+		if p.GPU == gpu && !p.IsInformation() {
+			lines = append(lines, p.String())
+		}
+	}
+	return strings.Join(lines, "\n")
 }
 
 func targetState(v *agent.View, t agent.Target) MIGState {

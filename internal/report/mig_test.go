@@ -6,6 +6,7 @@ package report_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"strings"
 	"testing"
@@ -26,7 +27,7 @@ const stateLabel = "nvidia.com/mig.config.state"
 
 // target is a GPU that a config of mig-parted's is for, with what is still to be done and what is wrong.
 func target(minor int, change func(*agent.Target)) agent.Target {
-	g := devices.GPU{Minor: minor}
+	g := devices.GPU{Minor: minor, UUID: fmt.Sprintf("GPU-%d", minor)}
 	t := agent.Target{GPU: g, ByMIG: true, Plan: mig.Plan{GPU: g.Name()}}
 	if change != nil {
 		change(&t)
@@ -59,7 +60,10 @@ func TestMIGState(t *testing.T) {
 		{"a reboot", agent.View{MIGConfig: asked, Targets: []agent.Target{target(1, undone)}, Problems: []agent.Problem{problem(agent.ReasonRebootRequired)}}, report.MIGState{State: "rebooting", Reason: "RebootRequired gpu-1: because"}},
 		{"a GPU that cannot follow", agent.View{MIGConfig: asked, Targets: []agent.Target{target(0, nil), target(1, kept)}, Problems: []agent.Problem{problem(agent.ReasonImpossible)}}, report.MIGState{State: "failed", Reason: "Impossible gpu-1: because"}},
 		{"another GPU's problem", agent.View{MIGConfig: asked, Targets: []agent.Target{target(0, nil)}, Problems: []agent.Problem{problem(agent.ReasonApplyFailed)}}, report.MIGState{State: "success"}},
-		{"a GPU of the SharingConfig", agent.View{MIGConfig: asked, Targets: []agent.Target{target(1, func(t *agent.Target) { undone(t); t.ByMIG = false })}}, report.MIGState{State: "success"}},
+		{"a GPU of the SharingConfig", agent.View{MIGConfig: asked, Targets: []agent.Target{target(1, func(t *agent.Target) { undone(t); t.ByMIG = false })}}, report.MIGState{State: "failed", Reason: "config all-balanced is followed by none of the 1 GPUs here: rules of the SharingConfig are for all that it would be for"}},
+		{"a GPU of the SharingConfig beside one that follows", agent.View{MIGConfig: asked, Targets: []agent.Target{target(0, nil), target(1, func(t *agent.Target) { undone(t); t.ByMIG = false })}}, report.MIGState{State: "success"}},
+		{"no driver yet", agent.View{MIGConfig: asked, Problems: []agent.Problem{{Reason: agent.ReasonNoDriver, Message: "not loaded"}}}, report.MIGState{State: "pending", Reason: "NoDriver: not loaded"}},
+		{"a GPU that never answered", agent.View{MIGConfig: asked, Targets: []agent.Target{target(0, nil), target(1, func(t *agent.Target) { t.GPU.UUID, t.GPU.Fault, t.ByMIG = "", errors.New("lost"), false })}, Problems: []agent.Problem{problem(agent.ReasonGPUFault)}}, report.MIGState{State: "failed", Reason: "GPUFault gpu-1: because"}},
 		{"a faulty GPU", agent.View{MIGConfig: asked, Targets: []agent.Target{target(1, func(t *agent.Target) { t.GPU.Fault = errors.New("lost") })}, Problems: []agent.Problem{problem(agent.ReasonGPUFault)}}, report.MIGState{State: "failed", Reason: "GPUFault gpu-1: because"}},
 	} {
 		if got := report.FactsOf(&tc.view).MIG; got != tc.want {

@@ -29,10 +29,15 @@ const fieldManager = "gpuslice"
 // retryEvery spaces out attempts while the API server is away.
 const retryEvery = 2 * time.Second
 
+// tellAgain is how often a Node is looked at although nothing has changed here: it may have been made anew, or edited.
+const tellAgain = time.Minute
+
 // Node keeps condition and annotation of a Node in step with the view until ctx ends.
 func Node(ctx context.Context, client kubernetes.Interface, name string, a Agent) error {
 	var told Facts
 	said := "" // why it could not be told
+	again := time.NewTicker(tellAgain)
+	defer again.Stop()
 	for {
 		view, changed := a.View()
 		facts := FactsOf(view)
@@ -50,6 +55,8 @@ func Node(ctx context.Context, client kubernetes.Interface, name string, a Agent
 			return nil
 		case <-changed:
 		case <-retry:
+		case <-again.C:
+			told = Facts{MIG: told.MIG}
 		}
 	}
 }

@@ -14,6 +14,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -166,4 +167,40 @@ func TestReasonsAreDocumented(t *testing.T) {
 			t.Errorf("docs/operations.md lacks the row\n%s", row)
 		}
 	}
+}
+
+// A Node that is made anew, or that somebody has edited, is told again although nothing has changed here.
+func TestNodeIsToldAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		client := fake.NewClientset(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n1"}})
+		v := &views{view: &agent.View{ConfigHash: "h1"}, changed: make(chan struct{})}
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan error, 1)
+		go func() { ended <- report.Node(ctx, client, "n1", v) }()
+		told := func() bool {
+			synctest.Wait()
+			n, err := client.CoreV1().Nodes().Get(t.Context(), "n1", metav1.GetOptions{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			return n.Annotations[report.HashAnnotation] == "h1" && len(n.Status.Conditions) == 1
+		}
+		if !told() {
+			t.Error("not told")
+		}
+		if err := client.CoreV1().Nodes().Delete(t.Context(), "n1", metav1.DeleteOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := client.CoreV1().Nodes().Create(t.Context(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n1"}}, metav1.CreateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		<-time.After(2 * time.Minute)
+		if !told() {
+			t.Error("the new Node is not told")
+		}
+		cancel()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	})
 }

@@ -57,6 +57,7 @@ var ConfigFields = []Field{
 	{Path: "nodes[].gpus[].select.uuid", Values: "list of UUIDs", Default: absent, Doc: "Single boards."},
 	{Path: "nodes[].gpus[].select.product", Values: anyGlob, Default: absent, Doc: "Product names, such as `*H100*`."},
 	{Path: "nodes[].gpus[].select.memory", Values: "`>=80Gi`; one of `>=` `<=` `>` `<` `=`, and `Mi` or `Gi`", Default: absent, Doc: "Memory as product names count it: a GPU that reports 81559 MiB has 80Gi."},
+	{Path: "nodes[].gpus[].select.migCapable", Values: "`true`, `false`", Default: "every GPU", Doc: "GPUs that can be cut, or those that cannot."},
 	{Path: "nodes[].gpus[].select.device", Values: "PCI ids, such as `0x233010DE`", Default: absent, Doc: "Models by PCI device and vendor id."},
 	{Path: "nodes[].gpus[].layout", Values: "name of a layout", Doc: "The layout that these GPUs follow.", Required: true},
 	{Path: "nodes[].gpus[].serve", Values: "`device-plugin`, `dra`, `none`", Default: "device-plugin", Doc: "Through which API the GPUs are offered.", Enum: []string{"device-plugin", "dra", "none"}},

@@ -39,12 +39,10 @@ func WriteFile(path string, content []byte, mode os.FileMode) (err error) {
 
 // cause is what is wrong, without the name of the temporary file, which is another with every try.
 func cause(err error) error {
-	var onPath *os.PathError
-	if errors.As(err, &onPath) {
+	if onPath, ok := errors.AsType[*os.PathError](err); ok {
 		return onPath.Err
 	}
-	var onLink *os.LinkError
-	if errors.As(err, &onLink) {
+	if onLink, ok := errors.AsType[*os.LinkError](err); ok {
 		return onLink.Err
 	}
 	return err

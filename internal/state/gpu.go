@@ -66,21 +66,48 @@ func (s *Store) GPUs() ([]GPU, error) {
 	slices.Sort(paths)
 	all := []GPU{}
 	for _, path := range paths {
-		text, err := os.ReadFile(path)
-		if errors.Is(err, os.ErrNotExist) {
-			continue
+		g, ok, err := readGPU(path, s.bootID)
+		if err == nil && !ok {
+			err = Remove(path)
 		}
 		if err != nil {
-			return nil, fmt.Errorf("read GPU: %w", err)
+			return nil, err
 		}
-		var f gpuFile
-		if json.Unmarshal(text, &f) != nil || f.BootID != s.bootID {
-			if err := Remove(path); err != nil {
-				return nil, err
-			}
-			continue
+		if ok {
+			all = append(all, g)
 		}
-		all = append(all, f.GPU)
 	}
 	return all, nil
+}
+
+// PeekGPUs is GPUs of another process's state directory and changes nothing there.
+func PeekGPUs(dir, bootID string) ([]GPU, error) {
+	paths, err := filepath.Glob(filepath.Join(dir, "gpus", "*.json"))
+	if err != nil {
+		return nil, fmt.Errorf("list GPUs: %w", err)
+	}
+	all := []GPU{}
+	for _, path := range paths {
+		g, ok, err := readGPU(path, bootID)
+		if err != nil {
+			return nil, err
+		}
+		if ok {
+			all = append(all, g)
+		}
+	}
+	return all, nil
+}
+
+func readGPU(path, bootID string) (g GPU, ok bool, err error) {
+	text, err := os.ReadFile(path)
+	if errors.Is(err, os.ErrNotExist) {
+		return GPU{}, false, nil
+	}
+	if err != nil {
+		return GPU{}, false, fmt.Errorf("read GPU: %w", err)
+	}
+	var f gpuFile
+	ok = json.Unmarshal(text, &f) == nil && f.BootID == bootID
+	return f.GPU, ok, nil
 }

@@ -23,7 +23,9 @@ func (s *Store) SaveLabels(labels map[string]string) error { return s.saveWords(
 
 // Labels returns the labels that were kept last; known is false when there never were any, or when they are not readable
 // any more: then the node is asked again.
-func (s *Store) Labels() (labels map[string]string, known bool, err error) { return s.words(labelsName) }
+func (s *Store) Labels() (labels map[string]string, known bool, err error) {
+	return s.words(labelsName)
+}
 
 // SaveAnnotations keeps the annotations of the node that ask something of the agent.
 func (s *Store) SaveAnnotations(annotations map[string]string) error {

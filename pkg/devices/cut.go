@@ -48,7 +48,7 @@ func (c cutter) named(ctx context.Context, err error) error {
 		return err
 	}
 	holders, _ := c.hw.Clients(ctx, c.pci) // the refusal is the news; who holds it is a help
-	if len(holders) == 0 { // modules are worth a word only when nothing else holds it
+	if len(holders) == 0 {                 // modules are worth a word only when nothing else holds it
 		holders = c.hw.opts.Holders.Modules()
 	}
 	if len(holders) == 0 {

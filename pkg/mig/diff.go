@@ -48,19 +48,26 @@ func (p *Plan) keeps(s *Slot) bool {
 // changeMode adds the steps that bring the GPU into the wanted mode. Where only a reset does, and none may be made, the mode is
 // not even asked for: the driver may reset by itself to make it so.
 func (p *Plan) changeMode(have State, want Want, used InUse) {
-	differs := have.Mode.Current != want.MIG
-	stray := !differs && have.Mode.Pending != want.MIG && len(used.Any()) == 0 // would come true with the next reset
-	switch needsReset := have.ModeNeedsReset; {
-	case stray && (want.MayAsk || !needsReset):
-		p.Steps = append(p.Steps, SetMode{On: want.MIG})
-	case differs && needsReset && !want.MayReset:
-		p.Steps, p.NeedsReset = append(p.Steps, SetMode{On: want.MIG}), true
-	case differs && needsReset:
-		p.Steps = append(p.Steps, SetMode{On: want.MIG}, Reset{})
-	case differs:
-		p.Steps = append(p.Steps, SetMode{On: want.MIG})
+	if have.Mode.Current == want.MIG {
+		p.setBack(have, want, used)
+		return
 	}
-	if differs && len(used.GPU) > 0 {
+	p.Steps = append(p.Steps, SetMode{On: want.MIG})
+	switch {
+	case !have.ModeNeedsReset:
+	case want.MayReset:
+		p.Steps = append(p.Steps, Reset{})
+	default:
+		p.NeedsReset = true
+	}
+	if len(used.GPU) > 0 {
 		p.Blocked = append(p.Blocked, Blocker{What: have.GPU, By: used.GPU})
+	}
+}
+
+// setBack undoes a mode that was set by somebody and would come true with the next reset.
+func (p *Plan) setBack(have State, want Want, used InUse) {
+	if have.Mode.Pending != want.MIG && len(used.Any()) == 0 && (want.MayAsk || !have.ModeNeedsReset) {
+		p.Steps = append(p.Steps, SetMode{On: want.MIG})
 	}
 }

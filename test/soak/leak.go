@@ -94,8 +94,12 @@ func (l *life) clean() error {
 		"/var/lib/gpuslice/.*":                        0,
 		filepath.Join(node.DevicePluginDir, ".*.tmp"): 0,
 	} {
-		if found, err := filepath.Glob(pattern); err != nil || len(found) > most {
-			return fmt.Errorf("left behind: %v (%v)", found, err)
+		found, err := filepath.Glob(pattern)
+		if err != nil {
+			return fmt.Errorf("look for what is left behind: %w", err)
+		}
+		if len(found) > most {
+			return fmt.Errorf("left behind: %v", found)
 		}
 	}
 	return nil

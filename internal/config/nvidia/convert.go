@@ -69,6 +69,12 @@ type part struct {
 // isMIG says that the GPUs are cut into instances.
 func (p part) isMIG() bool { return p.cut && p.layout.MIG != nil }
 
+// isEveryCapable says that the part is every GPU that can be cut.
+func (p part) isEveryCapable() bool {
+	s := p.sel
+	return s != nil && s.MIGCapable != nil && *s.MIGCapable && len(s.Index) == 0 && len(s.Device) == 0
+}
+
 // conversion is a SharingConfig in the making.
 type conversion struct {
 	plugin   *DevicePlugin    // nil = none
@@ -111,10 +117,11 @@ func (x *conversion) readCuts(in Input) error {
 
 // wellKnown is what a config means that no file lists, on any GPU.
 func (x *conversion) wellKnown(in Input, parted MIGParted, name string) error {
-	p := part{name: name, cut: true}
+	p := part{sel: &config.Select{MIGCapable: new(true)}, name: name, cut: true}
 	profile, isProfile := profileOf(name)
 	switch {
 	case name == allDisabled:
+		p.sel = nil
 	case name == allEnabled:
 		p.layout.MIG = &config.MIG{Fill: config.FillNone}
 	case name == allBalanced:
@@ -136,7 +143,12 @@ func (x *conversion) name() {
 	if x.plugin == nil {
 		return
 	}
-	if !everything {
+	switch {
+	case everything:
+	case slices.ContainsFunc(x.parts, part.isEveryCapable):
+		everything = true
+		x.parts = append(x.parts, part{name: "rest"}) // what is left cannot be cut
+	default:
 		x.parts = append(x.parts, part{name: "as-found", layout: config.Layout{MIG: &config.MIG{AsFound: true}}})
 	}
 	const field = "flags.migStrategy"
@@ -164,7 +176,7 @@ func (x *conversion) nameSingle(field string) {
 			named.Resource = gpuResource
 			x.parts[i].layout.MIG = &named
 		}
-		if !p.cut {
+		if !p.cut && p.layout.MIG != nil {
 			x.document.Warn(field, "instances that are not alike are called nvidia.com/gpu too; single refuses them")
 		}
 	}

@@ -58,7 +58,7 @@ func (x *conversion) convert(p part) {
 // instanceShares are those of instances under the names of their profiles, by profile.
 func (x *conversion) instanceShares(p part) map[string]config.Share {
 	found := map[string]config.Share{}
-	if p.cut && !p.isMIG() || x.isSingle() {
+	if p.layout.MIG == nil || x.isSingle() {
 		return found
 	}
 	for _, s := range x.plugin.shares() {
@@ -154,7 +154,7 @@ func (x *conversion) timeSlicing(p part, whole *config.Share, instances map[stri
 
 // mayHaveInstances says that GPUs that nobody cuts may have instances, which are called after their profiles.
 func (x *conversion) mayHaveInstances(p part) bool {
-	return !p.cut && !x.isSingle() && x.plugin.Flags.MIGStrategy != "none"
+	return !p.cut && p.layout.MIG != nil && !x.isSingle()
 }
 
 // merge takes what a share says beside its number; a layout says it of all its devices.

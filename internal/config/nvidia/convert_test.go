@@ -26,16 +26,16 @@ func TestConvert(t *testing.T) {
 		{
 			"without MIG it is the same for every device",
 			"flags: {migStrategy: none, plugin: {sharedDevicesAllocationPolicy: packed}}\nsharing: {timeSlicing: {renameByDefault: true, failRequestsGreaterThanOne: true, resources: [{name: gpu, replicas: 4}]}}", "", "",
-			"layouts:\n  as-found:\n    mig: {asFound: true}\n    timeSlicing: {replicas: 4, rename: true, policy: pack, failRequestsGreaterThanOne: true}\nnodes:\n  - gpus:\n      - layout: as-found\n",
+			"layouts:\n  as-found:\n    mig: {asFound: true}\n    timeSlicing: {replicas: 4, profiles: {'*': 1}, rename: true, policy: pack, failRequestsGreaterThanOne: true}\nnodes:\n  - gpus:\n      - layout: as-found\n",
 		},
 		{
 			"some GPUs", "sharing: {timeSlicing: {resources: [{name: gpu, rename: gpu.small, devices: [0, GPU-11111111-2222-3333-4444-555555555555], replicas: 4}]}}\nflags: {migStrategy: none}", "", "",
-			"layouts:\n  as-found:\n    mig: {asFound: true}\n    timeSlicing: {replicas: 4, rename: gpu.small}\n  as-found.2:\n    mig: {asFound: true}\nnodes:\n  - gpus:\n" +
+			"layouts:\n  as-found:\n    mig: {asFound: true}\n    timeSlicing: {replicas: 4, profiles: {'*': 1}, rename: gpu.small}\n  as-found.2:\n    mig: {asFound: true}\nnodes:\n  - gpus:\n" +
 				"      - select: {index: [0]}\n        layout: as-found\n      - select: {uuid: [GPU-11111111-2222-3333-4444-555555555555]}\n        layout: as-found\n      - layout: as-found.2\n",
 		},
 		{
 			"a cut", "", cuts, "a",
-			"layouts:\n  a:\n    mig: {instances: {1g.10gb: 7}}\nnodes:\n  - name: a\n    gpus:\n      - layout: a\n        reset: when-idle\n",
+			"layouts:\n  a:\n    mig: {instances: {1g.10gb: 7}}\nnodes:\n  - name: a\n    gpus:\n      - select: {migCapable: true}\n        layout: a\n        reset: when-idle\n",
 		},
 		{
 			"the last entry that fits there is the first here", "", cuts, "b",
@@ -53,11 +53,11 @@ func TestConvert(t *testing.T) {
 		},
 		{
 			"single", "flags: {migStrategy: single}\n" + gpu4, cuts, "a",
-			"layouts:\n  a:\n    mig: {instances: {1g.10gb: 7}, resource: nvidia.com/gpu}\n    timeSlicing: {replicas: 4}\nnodes:\n  - name: a\n    gpus:\n      - layout: a\n        reset: when-idle\n",
+			"layouts:\n  a:\n    mig: {instances: {1g.10gb: 7}, resource: nvidia.com/gpu}\n    timeSlicing: {replicas: 4}\n  rest:\n    timeSlicing: {replicas: 4}\nnodes:\n  - name: a\n    gpus:\n      - select: {migCapable: true}\n        layout: a\n        reset: when-idle\n      - layout: rest\n",
 		},
 		{
 			"a well-known name that the file lacks", "", cuts, "all-1g.24gb.me.all",
-			"layouts:\n  all-1g.24gb.me.all:\n    mig: {fill: 1g.24gb+me.all}\nnodes:\n  - name: all-1g.24gb.me.all\n    gpus:\n      - layout: all-1g.24gb.me.all\n        reset: when-idle\n",
+			"layouts:\n  all-1g.24gb.me.all:\n    mig: {fill: 1g.24gb+me.all}\nnodes:\n  - name: all-1g.24gb.me.all\n    gpus:\n      - select: {migCapable: true}\n        layout: all-1g.24gb.me.all\n        reset: when-idle\n",
 		},
 		{"off", "", "builtin", "all-disabled", "nodes:\n  - name: all-disabled\n    gpus:\n      - layout: whole\n        reset: when-idle\n"},
 	} {

@@ -151,6 +151,9 @@ func selected(s *config.Select) string {
 	if len(s.Device) > 0 {
 		parts = append(parts, fmt.Sprintf("device %v", s.Device))
 	}
+	if s.MIGCapable != nil && *s.MIGCapable {
+		parts = append(parts, "GPUs that can be cut")
+	}
 	return strings.Join(parts, " ")
 }
 

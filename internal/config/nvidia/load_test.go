@@ -124,24 +124,23 @@ mig-configs:
 	}
 	const h100, a100 = 0x233010DE, 0x20B510DE
 	for _, tc := range []struct {
-		name    string
-		facts   config.Facts
-		capable bool
-		want    int
-		ok      bool
+		name  string
+		facts config.Facts
+		want  int
+		ok    bool
 	}{
-		{"only the first fits", config.Facts{Index: 0, PCIDevice: h100}, true, 0, true},
-		{"index fits, filter does not", config.Facts{Index: 1, PCIDevice: h100}, true, 0, true},
-		{"both fit", config.Facts{Index: 1, PCIDevice: a100}, true, 1, true},
-		{"filter fits, index does not", config.Facts{Index: 0, PCIDevice: a100}, true, 0, true},
-		{"cannot be cut", config.Facts{Index: 0}, false, 0, false},
-		{"cannot be cut and is named", config.Facts{Index: 3}, false, 2, true},
+		{"only the first fits", config.Facts{Index: 0, PCIDevice: h100, MIGCapable: true}, 0, true},
+		{"index fits, filter does not", config.Facts{Index: 1, PCIDevice: h100, MIGCapable: true}, 0, true},
+		{"both fit", config.Facts{Index: 1, PCIDevice: a100, MIGCapable: true}, 1, true},
+		{"filter fits, index does not", config.Facts{Index: 0, PCIDevice: a100, MIGCapable: true}, 0, true},
+		{"cannot be cut", config.Facts{Index: 0}, 0, false},
+		{"cannot be cut and is named", config.Facts{Index: 3}, 2, true},
 	} {
-		if got, ok := c.Find("it", tc.facts, tc.capable); got != tc.want || ok != tc.ok {
+		if got, ok := c.Find("it", tc.facts); got != tc.want || ok != tc.ok {
 			t.Errorf("%s: entry %d, %v; want %d, %v", tc.name, got, ok, tc.want, tc.ok)
 		}
 	}
-	if _, ok := c.Find("other", config.Facts{}, true); ok {
+	if _, ok := c.Find("other", config.Facts{MIGCapable: true}); ok {
 		t.Error("a config that is not there says something")
 	}
 }

@@ -116,7 +116,11 @@ var profileText = regexp.MustCompile(`^(?:([1-9][0-9]?)c\.)?(([1-9][0-9]?)g\.[0-
 // Select says which GPUs the cut is for.
 func (c Cut) Select() *config.Select {
 	s := config.Select{Index: c.Devices.Index, Device: c.DeviceFilter}
-	if len(s.Index) == 0 && len(s.Device) == 0 {
+	switch {
+	case len(s.Index) > 0: // named one by one, they must be able to follow
+	case c.Enabled:
+		s.MIGCapable = new(true) // mig-parted passes the others over
+	case len(s.Device) == 0:
 		return nil
 	}
 	return &s
@@ -146,10 +150,10 @@ func (c Cut) Layout() (config.Layout, error) {
 }
 
 // Find returns the last cut of a config that is for a GPU. mig-parted leaves GPUs that cannot be cut out of what is for all.
-func (m MIGParted) Find(name string, g config.Facts, isMIGCapable bool) (index int, ok bool) {
+func (m MIGParted) Find(name string, g config.Facts) (index int, ok bool) {
 	cuts := m.Configs[name]
 	for i, c := range slices.Backward(cuts) {
-		if c.Select().Fits(g) && (isMIGCapable || !c.Devices.All) {
+		if c.Select().Fits(g) && (g.MIGCapable || !c.Devices.All) {
 			return i, true
 		}
 	}
