@@ -16,11 +16,13 @@ import (
 	"gpuslice/internal/state"
 	"gpuslice/pkg/devices"
 	"gpuslice/pkg/mig"
+	"gpuslice/pkg/topology"
 )
 
 // Hardware is what the agent needs of the node's GPUs.
 type Hardware interface {
 	Snapshot(ctx context.Context) (devices.Node, error)
+	ReadLinks(ctx context.Context, gpus []devices.GPU) topology.Matrix
 	Processes(ctx context.Context, pci string) ([]devices.Process, error)
 	On(pci string) mig.Partitioner
 	Forget(pci string)
@@ -76,6 +78,7 @@ type Agent struct {
 	converging sync.Mutex // one writer of hardware
 	lastRecord kubelet.Record
 	lastNode   devices.Node
+	linked     linked
 	before     Before
 	gpus       map[string]state.GPU // by UUID
 	adopted    map[Import]adoption
