@@ -8,7 +8,7 @@ export GOFLAGS := -trimpath
 VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 LDFLAGS := -s -w -X gpuslice/internal/command.Version=$(VERSION)
 # Where every go.mod of the tree is that has tests of its own; test/repository checks that none is left out.
-MODULES := .
+MODULES := . test/oracle
 # Another Kubernetes release for e2e and demo, such as 1.34.4; empty is the one that test/cluster/modules/kubernetes pins.
 K8S ?=
 # Which e2e stories to run.

@@ -18,11 +18,13 @@ import (
 	"gpuslice/pkg/devices"
 	"gpuslice/pkg/mig"
 	"gpuslice/pkg/timeslice"
+	"gpuslice/pkg/topology"
 )
 
 // Hardware is what the agent needs of the node's GPUs.
 type Hardware interface {
 	Snapshot(ctx context.Context) (devices.Node, error)
+	ReadLinks(ctx context.Context, gpus []devices.GPU) topology.Matrix
 	Processes(ctx context.Context, pci string) ([]devices.Process, error)
 	On(pci string) mig.Partitioner
 	Forget(pci string)
@@ -84,6 +86,7 @@ type Agent struct {
 	converging sync.Mutex // one writer of hardware
 	lastRecord kubelet.Record
 	lastNode   devices.Node
+	linked     linked
 	before     Before
 	gpus       map[string]state.GPU // by UUID
 	intervals  map[string]tried     // by UUID

@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"gpuslice/pkg/devices"
-	"gpuslice/pkg/timeslice"
 )
 
 // ErrNotOffered is wrapped when a device is asked for that is not in the view.
@@ -112,54 +111,4 @@ func (a *Agent) remember(given answer) {
 		}
 	}
 	a.allocated = append(a.allocated, given)
-}
-
-// Prefer chooses among the ids that the kubelet offers for one container. It never fails a legal request.
-func (v *View) Prefer(resource string, available, required []string, size int) []string {
-	list := v.Lists[resource]
-	i := slices.IndexFunc(list, func(l Listed) bool { return l.Device != nil })
-	if i < 0 {
-		return timeslice.Prefer(timeslice.Spread, timeslice.Request{Available: available, Required: required, Size: size, Replicas: 1})
-	}
-	d := list[i].Device
-	if d.Instance != nil && d.Replicas <= 1 {
-		return v.preferPacked(list, available, required, size)
-	}
-	return timeslice.Prefer(d.Policy, timeslice.Request{Available: available, Required: required, Size: size, Replicas: d.Replicas})
-}
-
-// preferPacked takes instances from the GPUs of which most is in use, so that whole GPUs stay empty.
-func (v *View) preferPacked(list []Listed, available, required []string, size int) []string {
-	gpuOf, total := map[string]string{}, map[string]int{}
-	for _, l := range list {
-		if l.Device != nil {
-			gpuOf[l.ID] = l.Device.GPU.UUID
-			total[l.Device.GPU.UUID]++
-		}
-	}
-	free := map[string]int{}
-	for _, id := range available {
-		free[gpuOf[id]]++
-	}
-	order := slices.Clone(available)
-	slices.SortStableFunc(order, func(x, y string) int {
-		gx, gy := gpuOf[x], gpuOf[y]
-		if used := (total[gy] - free[gy]) - (total[gx] - free[gx]); used != 0 {
-			return used
-		}
-		if free[gx] != free[gy] {
-			return free[gx] - free[gy]
-		}
-		return strings.Compare(gx+"\x00"+x, gy+"\x00"+y)
-	})
-	chosen := slices.Clone(required)
-	for _, id := range order {
-		if len(chosen) >= size {
-			break
-		}
-		if !slices.Contains(chosen, id) {
-			chosen = append(chosen, id)
-		}
-	}
-	return chosen
 }

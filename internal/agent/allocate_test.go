@@ -41,25 +41,32 @@ func TestAllocate(t *testing.T) {
 	}
 }
 
-// P10: answers come from memory.
+// P10, K20: answers come from memory, and nothing that the driver does makes them fail.
 func TestAllocateMakesNoDriverCall(t *testing.T) {
-	n := newNode(t, "8xh100-sxm5-80gb")
-	n.apply(layout("{mig: {fill: 1g}}"))
-	view, _ := n.View()
-	ids := []string{}
-	for _, l := range view.Lists["nvidia.com/mig-1g.10gb"] {
-		ids = append(ids, l.ID)
-	}
-	before := n.machine.Total("agent")
-	for i := range 1000 {
+	for layoutText, resource := range map[string]string{"{mig: {fill: 1g}}": "nvidia.com/mig-1g.10gb", "{}": "nvidia.com/gpu"} {
+		n := newNode(t, "8xh100-sxm5-80gb")
+		n.apply(layout(layoutText))
 		view, _ := n.View()
-		view.Prefer("nvidia.com/mig-1g.10gb", ids, nil, 2)
-		if _, err := n.Allocate("nvidia.com/mig-1g.10gb", [][]string{{ids[i%len(ids)]}}); err != nil {
+		ids := []string{}
+		for _, l := range view.Lists[resource] {
+			ids = append(ids, l.ID)
+		}
+		if _, err := n.machine.Fail(sim.Fault{}); err != nil {
 			t.Fatal(err)
 		}
-	}
-	if calls := n.machine.Total("agent") - before; calls != 0 {
-		t.Errorf("%d driver calls in 1,000 allocations", calls)
+		before := n.machine.Total("agent")
+		for i := range 1000 {
+			view, _ := n.View()
+			if got := view.Prefer(resource, ids, nil, 2); len(got) != 2 {
+				t.Fatalf("%s: preferred %v", resource, got)
+			}
+			if _, err := n.Allocate(resource, [][]string{{ids[i%len(ids)]}}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if calls := n.machine.Total("agent") - before; calls != 0 {
+			t.Errorf("%s: %d driver calls in 1,000 allocations", resource, calls)
+		}
 	}
 }
 

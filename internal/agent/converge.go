@@ -51,7 +51,9 @@ func (a *Agent) Converge(ctx context.Context) error {
 	if !Paused(o.input.config, a.opts.NodeName, o.input.labels) {
 		o.problems = append(o.problems, a.setIntervals(ctx, targets)...)
 	}
-	return a.finish(o, targets, failures)
+	err := a.finish(o, targets, failures)
+	a.weigh(ctx, o.node)
+	return err
 }
 
 // finish publishes what was read back, and remembers what later passes must know of it.
@@ -217,7 +219,7 @@ func (a *Agent) apply(ctx context.Context, now, announced []Target) map[string]e
 // viewOf builds the view and compares what was asked for with what was read back (P4).
 func (a *Agent) viewOf(o observation, targets []Target, applied map[string]error) View {
 	v := build(o.input.config, a.opts.APIs, targets, o.node, o.usage)
-	v.ConfigHash = o.input.hash
+	v.ConfigHash, v.chooser = o.input.hash, a.linked.chooser
 	v.Problems = append(append(v.Problems, o.input.problems...), o.problems...)
 	v.Problems = append(v.Problems, a.unknowns(o)...)
 	waiting := map[string]bool{}

@@ -13,6 +13,7 @@ import (
 	"gpuslice/pkg/devices"
 	"gpuslice/pkg/mig"
 	"gpuslice/pkg/timeslice"
+	"gpuslice/pkg/topology"
 )
 
 // API is one of the two ways to hand devices out.
@@ -72,6 +73,8 @@ type View struct {
 	Problems   []Problem
 	ConfigHash string
 	MIGConfig  MIGConfig
+	// chooser knows the links of the whole GPUs, by UUID; nil where nobody is to choose.
+	chooser *topology.Chooser
 }
 
 // Device finds a device by its DRA name. After minor numbers have shifted, a GPU that is lost and one that works may have one

@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"gpuslice/pkg/devices"
+	"gpuslice/pkg/topology"
 )
 
 // Inventory is the document that `inventory -o json` prints. Keys are only ever added.
@@ -32,8 +33,17 @@ type InventoryGPU struct {
 	Driver    string     `json:"driver"`
 	MIG       string     `json:"mig,omitempty"` // "on", "off"; absent on GPUs that cannot be cut
 	Instances []Instance `json:"instances"`
+	Links     []Link     `json:"links,omitempty"` // to the other GPUs, as far as known
 	Fault     string     `json:"fault,omitempty"`
 	Line      string     `json:"line"`
+}
+
+// Link is how a GPU of an Inventory reaches another one.
+type Link struct {
+	GPU     string `json:"gpu"`               // "gpu-1"
+	PCIe    string `json:"pcie"`              // "same-cpu", see topology.Class
+	NVLinks int    `json:"nvlinks,omitempty"` // directly or through NVSwitch
+	Score   int    `json:"score"`
 }
 
 // Instance is one MIG instance of an Inventory.
@@ -74,6 +84,7 @@ func (f *Flags) snapshot(ctx context.Context) (devices.Node, error) {
 	if err != nil {
 		return devices.Node{}, err
 	}
+	node.Links = hw.ReadLinks(ctx, node.GPUs)
 	return node, hw.Close(ctx)
 }
 
@@ -93,7 +104,7 @@ func inventoryOf(n devices.Node) Inventory {
 	for _, g := range n.GPUs {
 		x := InventoryGPU{
 			Index: g.Index, Minor: g.Minor, UUID: g.UUID, Product: g.Product, Model: g.Model, PCI: g.PCI,
-			MemoryMiB: g.MemoryMiB, Driver: n.DriverVersion, Instances: []Instance{}, Line: g.String(),
+			MemoryMiB: g.MemoryMiB, Driver: n.DriverVersion, Instances: []Instance{}, Links: linksOf(g, n), Line: g.String(),
 		}
 		if g.NUMA >= 0 {
 			x.NUMA = &g.NUMA
@@ -114,6 +125,17 @@ func inventoryOf(n devices.Node) Inventory {
 		inv.GPUs = append(inv.GPUs, x)
 	}
 	return inv
+}
+
+// linksOf lists the links of one GPU.
+func linksOf(g devices.GPU, n devices.Node) []Link {
+	var links []Link
+	for _, other := range n.GPUs {
+		if link, known := n.Links[topology.PairOf(g.PCI, other.PCI)]; known {
+			links = append(links, Link{GPU: other.Name(), PCIe: link.PCIe.String(), NVLinks: link.NVLinks, Score: link.Score()})
+		}
+	}
+	return links
 }
 
 // write prints a document in the format asked for.

@@ -28,6 +28,7 @@ type Driver interface {
 	Partitioner
 	ProcessLister
 	EventSource
+	Topologist
 }
 
 // Enumerator finds the GPUs and says what they are.
@@ -213,4 +214,40 @@ type EventSet interface {
 type EventSource interface {
 	EventTypes(GPUHandle) (uint64, error)
 	NewEventSet() (EventSet, error)
+}
+
+// Levels of nvml.h: what two GPUs have in common on the PCIe bus, from near to far.
+const (
+	LevelInternal   = 0  // their board
+	LevelSingle     = 10 // one switch
+	LevelMultiple   = 20 // several switches
+	LevelHostBridge = 30
+	LevelNode       = 40 // a NUMA node
+	LevelSystem     = 50
+)
+
+// NVLinks is NVML_NVLINK_MAX_LINKS of nvml.h 13.4: no GPU has a link of that number or above.
+const NVLinks = 36
+
+// NVLinkEnd is what an NVLink ends at, by the numbers of nvml.h.
+type NVLinkEnd int
+
+// What a link may end at.
+const (
+	EndGPU     NVLinkEnd = 0
+	EndNPU     NVLinkEnd = 1
+	EndSwitch  NVLinkEnd = 2
+	EndUnknown NVLinkEnd = 255
+)
+
+// Topologist says how GPUs reach each other.
+type Topologist interface {
+	// CommonAncestor is one of the levels.
+	CommonAncestor(a, b GPUHandle) (level int, err error)
+	// NVLinkActive answers ErrNotSupported on a GPU without NVLinks, and ErrInvalidArgument for a number that the GPU lacks.
+	NVLinkActive(gpu GPUHandle, link int) (bool, error)
+	// NVLinkEnd and NVLinkBusID say where an active link ends.
+	NVLinkEnd(gpu GPUHandle, link int) (NVLinkEnd, error)
+	// NVLinkBusID is written as BusID is; a switch has one too.
+	NVLinkBusID(gpu GPUHandle, link int) (string, error)
 }

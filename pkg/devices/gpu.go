@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"gpuslice/pkg/mig"
+	"gpuslice/pkg/topology"
 )
 
 // Node is what the driver said about all GPUs of a node at one moment.
@@ -16,6 +17,8 @@ type Node struct {
 	CUDAVersion   int    // 1000*major + 10*minor; 0 = not said
 	GPUs          []GPU  // by PCI bus id
 	Silent        int    // GPUs that the driver counts and of which nothing is known, not even the address
+	// Links says how GPUs reach each other, by PCI address, as ReadLinks found it last; what is not known is not in it.
+	Links topology.Matrix
 }
 
 // GPU is one physical GPU. A GPU with a Fault keeps what was last known of it.

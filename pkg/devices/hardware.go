@@ -51,6 +51,7 @@ type Hardware struct {
 	opened   bool
 	known    map[string]GPU    // last good reading by PCI address
 	released map[string]string // why, by PCI address; AllGPUs concerns every GPU
+	linkage  linkage
 }
 
 // New wraps a driver session that is not open yet.
@@ -94,6 +95,7 @@ func (h *Hardware) Snapshot(ctx context.Context) (Node, error) {
 		return Node{}, err
 	}
 	node.GPUs = h.readAll(ctx, ids, silent)
+	node.Links = h.linkage.matrix
 	node.Silent = max(0, silent-(len(node.GPUs)-len(ids))) // those that were known before are among the GPUs
 	return node, nil
 }

@@ -72,7 +72,7 @@ func (h *Hardware) closeSession(ctx context.Context) error {
 
 // remembered is the node as it was read last, without the driver.
 func (h *Hardware) remembered() Node {
-	var node Node
+	node := Node{Links: h.linkage.matrix}
 	for _, pci := range slices.Sorted(maps.Keys(h.known)) {
 		g := h.known[pci]
 		g.Released = h.released[AllGPUs]

@@ -35,7 +35,7 @@ var layers = [][]string{
 	{"internal/config/strict"},
 	{"pkg/cdi", "pkg/devices/devicestest", "pkg/devices/sim", "pkg/devices/nvml"},
 	{"pkg/devices"},
-	{"pkg/mig", "pkg/timeslice"},
+	{"pkg/mig", "pkg/timeslice", "pkg/topology"},
 }
 
 func layerOf(path string) int {
@@ -106,7 +106,7 @@ func checkImport(t *testing.T, path, imported string, from int) {
 func TestPurePackages(t *testing.T) {
 	for _, p := range packages(t) {
 		path := strings.TrimPrefix(p.ImportPath, "gpuslice/")
-		if path != "pkg/mig" && path != "pkg/timeslice" {
+		if path != "pkg/mig" && path != "pkg/timeslice" && path != "pkg/topology" {
 			continue
 		}
 		for _, i := range p.Imports {

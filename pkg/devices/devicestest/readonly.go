@@ -24,6 +24,8 @@ var readOnlyLines = []line{
 	{"MIG devices are the compute instances", migDevicesAreInstances},
 	{"Shutdown ends handles", shutdownEndsHandles},
 	{"waiting without events times out", waitTimesOut},
+	{"the way between two GPUs is one way", oneWay},
+	{"NVLinks have two ends", twoEnds},
 }
 
 func beforeInit(b *bench) error {

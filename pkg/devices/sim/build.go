@@ -28,7 +28,7 @@ func (f machineFile) build() (*Machine, error) {
 		uuidReuse: f.UUIDReuse == nil || *f.UUIDReuse, bootID: cmp.Or(f.BootID, nameUUID("boot/%d/%d", f.Seed, 0)),
 		latencies: map[string]time.Duration{}, counts: map[string]map[string]int{},
 	}
-	errs := []error{m.buildDriver(f.Driver), m.buildModels(f.Models), m.buildGPUs(f.GPUs)}
+	errs := []error{m.buildDriver(f.Driver), m.buildModels(f.Models), m.buildGPUs(f.GPUs, f.Links)}
 	for _, call := range slices.Sorted(maps.Keys(f.Latencies)) {
 		if err := m.SetLatency(call, f.Latencies[call]); err != nil {
 			errs = append(errs, fmt.Errorf("latencies: %w", err))
@@ -77,7 +77,7 @@ func (m *Machine) buildModels(files map[string]modelFile) error {
 }
 
 // buildGPUs makes the GPUs in two rounds, because a default depends on what others fix.
-func (m *Machine) buildGPUs(files []gpuFile) error {
+func (m *Machine) buildGPUs(files []gpuFile, links linksFile) error {
 	var errs []error
 	var made []*gpu
 	for _, f := range files {
@@ -94,7 +94,7 @@ func (m *Machine) buildGPUs(files []gpuFile) error {
 		return err
 	}
 	m.fillIn(made)
-	return errors.Join(m.unique(), m.populate(files, made))
+	return errors.Join(m.unique(), m.populate(files, made), m.buildLinks(links))
 }
 
 // buildGPU makes a GPU with what the file says of it; what the file leaves open is filled in when all GPUs are known.

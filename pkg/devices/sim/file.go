@@ -21,6 +21,7 @@ type machineFile struct {
 	Driver    driverFile               `yaml:"driver"`
 	Models    map[string]modelFile     `yaml:"models"` // products that the built-in tables do not know, by key
 	GPUs      []gpuFile                `yaml:"gpus"`
+	Links     linksFile                `yaml:"links"`
 	Latencies map[string]time.Duration `yaml:"latencies"` // by call
 	Faults    []faultFile              `yaml:"faults"`
 }
@@ -95,6 +96,7 @@ type modelFile struct {
 	ComputeSlices     int           `yaml:"computeSlices"`
 	NeedsReset        bool          `yaml:"modeNeedsReset"`
 	SurvivesReboot    bool          `yaml:"modeSurvivesReboot"`
+	NVLinks           int           `yaml:"nvlinks"` // into NVSwitch; 0
 	Profiles          []profileFile `yaml:"profiles"`
 }
 

@@ -38,6 +38,7 @@ type Machine struct {
 	uuidReuse    bool
 	instances    int // compute instances ever made
 	models       map[string]model
+	wiring       wiring
 	gpus         []*gpu // by PCI bus id, which is the order of their indexes
 	made         int    // GPUs ever made, the next one's number
 	sessions     []*session

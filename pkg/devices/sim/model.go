@@ -22,6 +22,7 @@ type model struct {
 	sms                                int
 	memorySlices, computeSlices        int
 	modeNeedsReset, modeSurvivesReboot bool
+	nvlinks                            int // into NVSwitch
 	rows                               []row
 }
 
@@ -54,6 +55,7 @@ var builtin = byKey(slices.Concat(turingModels, ampereModels, adaModels, hopperM
 func byKey(models []model) map[string]model {
 	keyed := map[string]model{}
 	for _, m := range models {
+		m.nvlinks = switched[m.key]
 		keyed[m.key] = m
 	}
 	return keyed

@@ -18,7 +18,10 @@ func (f modelFile) model(key string) (model, error) {
 	m := model{
 		key: key, name: f.Name, architecture: f.Architecture, brand: f.Brand, pciID: f.PCIDeviceID,
 		memoryMiB: f.MemoryMiB, sms: f.SMs, memorySlices: f.MemorySlices, computeSlices: f.ComputeSlices,
-		modeNeedsReset: f.NeedsReset, modeSurvivesReboot: f.SurvivesReboot,
+		modeNeedsReset: f.NeedsReset, modeSurvivesReboot: f.SurvivesReboot, nvlinks: f.NVLinks,
+	}
+	if f.NVLinks < 0 || f.NVLinks > devices.NVLinks {
+		return model{}, fmt.Errorf("model %s: nvlinks is %d; valid: 0 to %d", key, f.NVLinks, devices.NVLinks)
 	}
 	if f.ComputeCapability != "" {
 		if _, err := fmt.Sscanf(f.ComputeCapability, "%d.%d", &m.ccMajor, &m.ccMinor); err != nil {

@@ -77,7 +77,11 @@ func pciInfo(r *request) error {
 	if err != nil {
 		return err
 	}
-	info := abi.PCIInfo{DeviceID: g.PCIDeviceID, SubsystemID: g.PCISubsystem}
+	return r.putPCI(busID, abi.PCIInfo{DeviceID: g.PCIDeviceID, SubsystemID: g.PCISubsystem})
+}
+
+// putPCI answers the address of a thing whose ids are given.
+func (r *request) putPCI(busID string, info abi.PCIInfo) error {
 	if _, err := fmt.Sscanf(busID, "%X:%X:%X.0", &info.Domain, &info.Bus, &info.Device); err != nil {
 		return fmt.Errorf("bus id %q: %w", busID, err)
 	}

@@ -130,3 +130,19 @@ func (d driver) Processes(h devices.GPUHandle, kind devices.ProcessKind) ([]devi
 func (d driver) EventTypes(h devices.GPUHandle) (uint64, error) {
 	return ask[uint64](d, "EventTypes", h)
 }
+
+func (d driver) CommonAncestor(a, b devices.GPUHandle) (int, error) {
+	return ask[int](d, "CommonAncestor", a, b)
+}
+
+func (d driver) NVLinkActive(h devices.GPUHandle, link int) (bool, error) {
+	return ask[bool](d, "NVLinkActive", h, link)
+}
+
+func (d driver) NVLinkEnd(h devices.GPUHandle, link int) (devices.NVLinkEnd, error) {
+	return ask[devices.NVLinkEnd](d, "NVLinkEnd", h, link)
+}
+
+func (d driver) NVLinkBusID(h devices.GPUHandle, link int) (string, error) {
+	return ask[string](d, "NVLinkBusID", h, link)
+}

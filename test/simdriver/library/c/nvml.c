@@ -68,6 +68,13 @@ NVML(nvmlDeviceGetMemoryInfo_v2, (nvmlDevice_t device, nvmlMemory_v2_t *memory),
 NVML(nvmlDeviceGetPersistenceMode, (nvmlDevice_t device, nvmlEnableState_t *mode), IN(device), OUT(mode))
 NVML(nvmlDeviceSetPersistenceMode, (nvmlDevice_t device, nvmlEnableState_t mode), IN(device), IN(mode))
 
+// How GPUs reach each other.
+NVML(nvmlDeviceGetTopologyCommonAncestor, (nvmlDevice_t a, nvmlDevice_t b, nvmlGpuTopologyLevel_t *level), IN(a), IN(b), OUT(level))
+NVML(nvmlDeviceGetNvLinkState, (nvmlDevice_t device, number link, nvmlEnableState_t *active), IN(device), IN(link), OUT(active))
+NVML(nvmlDeviceGetNvLinkRemotePciInfo, (nvmlDevice_t device, number link, nvmlPciInfo_t *pci), IN(device), IN(link), OUT(pci))
+NVML(nvmlDeviceGetNvLinkRemotePciInfo_v2, (nvmlDevice_t device, number link, nvmlPciInfo_t *pci), IN(device), IN(link), OUT(pci))
+NVML(nvmlDeviceGetNvLinkRemoteDeviceType, (nvmlDevice_t device, number link, nvmlIntNvLinkDeviceType_t *end), IN(device), IN(link), OUT(end))
+
 // MIG devices.
 NVML(nvmlDeviceIsMigDeviceHandle, (nvmlDevice_t device, number *is), IN(device), OUT(is))
 NVML(nvmlDeviceGetDeviceHandleFromMigDeviceHandle, (nvmlDevice_t mig, nvmlDevice_t *device), IN(mig), OUT(device))
