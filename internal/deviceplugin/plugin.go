@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strconv"
 	"sync"
 
 	"golang.org/x/sync/errgroup"
@@ -139,8 +140,13 @@ func (p *Plugin) writeSpecs(ctx context.Context, view *agent.View) map[string]st
 
 func targetOf(d agent.Device) cdi.Target {
 	t := cdi.Target{Names: []string{d.UUID}, Minor: d.GPU.Minor, GI: -1, CI: -1}
+	index := strconv.Itoa(d.GPU.Index) // as NVIDIA's tools number them
 	if d.Instance != nil {
 		t.GI, t.CI = d.Instance.GI, d.Instance.CI
+		index += ":" + strconv.Itoa(d.Instance.Index)
+	}
+	if d.Fault == "" { // of what does not answer the last index may be another's by now
+		t.Names = append(t.Names, index)
 	}
 	return t
 }

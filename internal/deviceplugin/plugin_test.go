@@ -6,6 +6,7 @@ package deviceplugin_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -17,6 +18,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	pluginapi "k8s.io/kubelet/pkg/apis/deviceplugin/v1beta1"
+	cdilib "tags.cncf.io/container-device-interface/pkg/cdi"
 	"tags.cncf.io/container-device-interface/specs-go"
 
 	"gpuslice/internal/agent"
@@ -300,5 +302,37 @@ func TestPreferredAllocation(t *testing.T) {
 	got := answer.GetContainerResponses()[0].GetDeviceIDs()
 	if len(got) != 2 || strings.Split(got[0], "::")[0] == strings.Split(got[1], "::")[0] {
 		t.Errorf("two shares under spread: %v, want two GPUs", got)
+	}
+}
+
+// Devices have the names by which NVIDIA's tools call them too: UUID, index, and all.
+func TestNamesOfCDIDevices(t *testing.T) {
+	r := newRig(t, "2xh100-sxm5-80gb", "cdi")
+	r.config(head + "layouts: {it: {mig: {slots: [3g.40gb@4, 1g.10gb@0]}}}\nnodes: [{gpus: [{select: {index: 1}, layout: it}, {layout: whole}]}]\n")
+	r.healthy("mig-3g.40gb", 1)
+	cache, err := cdilib.NewCache(cdilib.WithSpecDirs(r.cdiDir), cdilib.WithAutoRefresh(false))
+	if err != nil {
+		t.Fatal(err)
+	}
+	gpus := r.machine.GPUs()
+	want := []string{"0", "1:0", "1:1", "all", gpus[0].UUID}
+	for _, i := range gpus[1].Instances { // by GPU instance id, as the driver numbers them
+		want = append(want, i.UUID)
+	}
+	for i := range want {
+		want[i] = "k8s.device-plugin.nvidia.com/gpu=" + want[i]
+	}
+	slices.Sort(want)
+	if diff := cmp.Diff(want, cache.ListDevices()); diff != "" {
+		t.Errorf("devices (-want +got):\n%s", diff)
+	}
+	for index, i := range gpus[1].Instances {
+		byIndex, byUUID := cache.GetDevice(fmt.Sprintf("k8s.device-plugin.nvidia.com/gpu=1:%d", index)), cache.GetDevice("k8s.device-plugin.nvidia.com/gpu="+i.UUID)
+		if byIndex == nil || byUUID == nil {
+			t.Fatalf("instance %d: %v, %v", index, byIndex, byUUID)
+		}
+		if diff := cmp.Diff(byUUID.ContainerEdits, byIndex.ContainerEdits); diff != "" {
+			t.Errorf("1:%d is not %s (-want +got):\n%s", index, i.Slot, diff)
+		}
 	}
 }

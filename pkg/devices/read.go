@@ -70,7 +70,7 @@ func readCut(d Driver, h GPUHandle, g mig.Geometry, state mig.State) (mig.State,
 	if !state.Mode.Current {
 		return state, nil
 	}
-	uuids, err := migUUIDs(d, h)
+	found, err := migDevices(d, h)
 	if err != nil {
 		return state, err
 	}
@@ -80,7 +80,7 @@ func readCut(d Driver, h GPUHandle, g mig.Geometry, state mig.State) (mig.State,
 			return state, fmt.Errorf("list GPU instances of %s: %w", o.Profile, err)
 		}
 		for _, gi := range gis {
-			inst, err := readInstance(d, gi, o.Profile, uuids)
+			inst, err := readInstance(d, gi, o.Profile, found)
 			if err != nil {
 				return state, err
 			}
@@ -93,14 +93,20 @@ func readCut(d Driver, h GPUHandle, g mig.Geometry, state mig.State) (mig.State,
 // instanceIDs is how the driver ties a MIG device to its instances.
 type instanceIDs struct{ gi, ci int }
 
-// migUUIDs maps instance ids to MIG UUIDs. It is only a map: which instances exist is read from the GPU instances,
+// migDevice is what the driver says of a MIG device.
+type migDevice struct {
+	uuid  string
+	index int
+}
+
+// migDevices maps instance ids to MIG devices. It is only a map: which instances exist is read from the GPU instances,
 // because one without compute instance has no MIG device.
-func migUUIDs(d Driver, h GPUHandle) (map[instanceIDs]string, error) {
+func migDevices(d Driver, h GPUHandle) (map[instanceIDs]migDevice, error) {
 	n, err := d.MaxMIGDevices(h)
 	if err != nil {
 		return nil, fmt.Errorf("read number of MIG devices: %w", err)
 	}
-	uuids := map[instanceIDs]string{}
+	found := map[instanceIDs]migDevice{}
 	for i := range n {
 		device, err := d.MIGDevice(h, i)
 		if errors.Is(err, ErrNotFound) || errors.Is(err, ErrInvalidArgument) {
@@ -113,20 +119,22 @@ func migUUIDs(d Driver, h GPUHandle) (map[instanceIDs]string, error) {
 		if err != nil {
 			return nil, fmt.Errorf("read ids of MIG device %d: %w", i, err)
 		}
-		if uuids[instanceIDs{gi, ci}], err = d.UUID(device); err != nil {
+		uuid, err := d.UUID(device)
+		if err != nil {
 			return nil, fmt.Errorf("read UUID of MIG device %d: %w", i, err)
 		}
+		found[instanceIDs{gi, ci}] = migDevice{uuid, i}
 	}
-	return uuids, nil
+	return found, nil
 }
 
 // readInstance reads one GPU instance and decides whether one compute instance fills it.
-func readInstance(d Driver, gi GIHandle, p mig.Profile, uuids map[instanceIDs]string) (mig.Instance, error) {
+func readInstance(d Driver, gi GIHandle, p mig.Profile, found map[instanceIDs]migDevice) (mig.Instance, error) {
 	info, err := d.GIInfo(gi)
 	if err != nil {
 		return mig.Instance{}, fmt.Errorf("read GPU instance of %s: %w", p, err)
 	}
-	inst := mig.Instance{Slot: mig.Slot{Profile: p, Start: info.Placement.Start}, GI: info.ID, CI: -1}
+	inst := mig.Instance{Slot: mig.Slot{Profile: p, Start: info.Placement.Start}, GI: info.ID, CI: -1, Index: -1}
 	cis, err := computeInstances(d, gi)
 	if err != nil {
 		return inst, fmt.Errorf("%s: %w", inst.Slot, err)
@@ -136,7 +144,9 @@ func readInstance(d Driver, gi GIHandle, p mig.Profile, uuids map[instanceIDs]st
 			inst.Partial = true
 		}
 		inst.CI = ci.info.ID
-		inst.UUID = uuids[instanceIDs{info.ID, ci.info.ID}]
+		if device, ok := found[instanceIDs{info.ID, ci.info.ID}]; ok {
+			inst.UUID, inst.Index = device.uuid, device.index
+		}
 	}
 	return inst, nil
 }

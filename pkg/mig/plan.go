@@ -18,6 +18,8 @@ type Instance struct {
 	GI   int
 	CI   int    // -1 when the GPU instance holds no compute instance that fills it
 	UUID string // of the MIG device; empty without a compute instance
+	// Index is the driver's number of the MIG device on its GPU, which shifts when others come and go; -1 without one.
+	Index int
 	// Partial says that the GPU instance holds compute instances smaller than itself.
 	Partial bool
 }
