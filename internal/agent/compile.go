@@ -37,6 +37,7 @@ func Compile(c Config, node string, labels map[string]string, n devices.Node, u 
 		}
 		targets[i].find(g)
 	}
+	limitLists(targets, u)
 	return targets
 }
 

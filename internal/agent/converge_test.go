@@ -281,6 +281,25 @@ func TestNotSupportedYet(t *testing.T) {
 	}
 }
 
+// K04: more shares than the kubelet's message holds are refused with the arithmetic, for every GPU that has them, before anything
+// is listed; the boundary is that of the message.
+func TestTooManyShares(t *testing.T) {
+	few := layout("{timeSlicing: {replicas: 4}}")
+	n := newNode(t, "8xl40s")
+	n.apply(few)
+	n.offers("gpu=32")
+	n.apply(layout("{timeSlicing: {replicas: 16384}}"))
+	n.problem(agent.ReasonImpossible, "131072 shares on 8 GPUs (up to 16384 of a device) take about 8.8 MiB")
+	n.offers("gpu=32")
+	largest := agent.MaxListed / 8
+	n.apply(layout(fmt.Sprintf("{timeSlicing: {replicas: %d}}", largest)))
+	n.offers(fmt.Sprintf("gpu=%d", 8*largest))
+	n.noProblems()
+	n.apply(layout(fmt.Sprintf("{timeSlicing: {replicas: %d}}", largest+1)))
+	n.problem(agent.ReasonImpossible, "lower replicas")
+	n.offers(fmt.Sprintf("gpu=%d", 8*largest))
+}
+
 // A slot that is listed twice is a mistake, under whichever name.
 func TestSlotListedTwice(t *testing.T) {
 	for _, slots := range []string{"1g.10gb@0, 1g.10gb@0", "1g.10gb@0, 1g.11gb@0"} {

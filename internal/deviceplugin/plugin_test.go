@@ -17,6 +17,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
 	pluginapi "k8s.io/kubelet/pkg/apis/deviceplugin/v1beta1"
 	cdilib "tags.cncf.io/container-device-interface/pkg/cdi"
 	"tags.cncf.io/container-device-interface/specs-go"
@@ -334,5 +335,20 @@ func TestNamesOfCDIDevices(t *testing.T) {
 		if diff := cmp.Diff(byUUID.ContainerEdits, byIndex.ContainerEdits); diff != "" {
 			t.Errorf("1:%d is not %s (-want +got):\n%s", index, i.Slot, diff)
 		}
+	}
+}
+
+// K04: the largest list that is accepted is below what gRPC takes as one message, whatever its devices are called.
+func TestLargestListFits(t *testing.T) {
+	list := &pluginapi.ListAndWatchResponse{}
+	for i := range agent.MaxListed {
+		list.Devices = append(list.Devices, &pluginapi.Device{
+			ID: fmt.Sprintf("MIG-11111111-2222-3333-4444-555555555555::%d", 10000+i%6384), Health: pluginapi.Unhealthy,
+			Topology: &pluginapi.TopologyInfo{Nodes: []*pluginapi.NUMANode{{ID: 1023}}},
+		})
+	}
+	const limit = 4 << 20
+	if size := proto.Size(list); size > limit || size < limit*9/10 {
+		t.Errorf("%d devices take %d bytes of %d", len(list.Devices), size, limit)
 	}
 }
