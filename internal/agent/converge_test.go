@@ -300,6 +300,26 @@ func TestTooManyShares(t *testing.T) {
 	n.offers(fmt.Sprintf("gpu=%d", 8*largest))
 }
 
+// P1: one name through both APIs is said, because the scheduler then serves it through one of them only.
+func TestSplitResource(t *testing.T) {
+	for _, tt := range []struct {
+		first, second string
+		split         bool
+	}{
+		{"{layout: whole}", "{layout: whole, serve: dra}", true},
+		{"{layout: whole}", "{layout: whole}", false},
+		{"{layout: all-1g}", "{layout: whole, serve: dra}", false},
+		{"{layout: all-1g}", "{layout: all-1g, serve: dra}", true},
+		{"{layout: whole, serve: none}", "{layout: whole, serve: dra}", false},
+	} {
+		n := newNode(t, "2xh100-sxm5-80gb")
+		n.apply(head + "nodes: [{gpus: [" + strings.Replace(tt.first, "{", "{select: {index: 0}, ", 1) + ", " + tt.second + "]}]\n")
+		if got := n.has(agent.ReasonSplitResource); got != tt.split {
+			t.Errorf("%s beside %s: split is %t", tt.first, tt.second, got)
+		}
+	}
+}
+
 // A slot that is listed twice is a mistake, under whichever name.
 func TestSlotListedTwice(t *testing.T) {
 	for _, slots := range []string{"1g.10gb@0, 1g.10gb@0", "1g.10gb@0, 1g.11gb@0"} {

@@ -25,6 +25,7 @@ const (
 	ReasonForeignPlugin    Reason = "ForeignPlugin"       // another product serves what is ours
 	ReasonModePending      Reason = "ModePending"         // the next reset or reboot will bring a MIG mode that is not wanted
 	ReasonStateNotKept     Reason = "StateNotKept"        // something could not be written to the state directory
+	ReasonSplitResource    Reason = "SplitResource"       // one resource name is offered through both APIs
 	ReasonTimeSliceNotSet  Reason = "TimeSliceNotSet"     // the time slice of a GPU is not as the config says
 	ReasonReleased         Reason = "Released"            // the agent keeps its hands off a GPU because somebody asked it to
 	ReasonApplyFailed      Reason = "ApplyFailed"         // the driver refused a step; it is tried again

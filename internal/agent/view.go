@@ -114,8 +114,27 @@ func build(c Config, apis []API, targets []Target, n devices.Node, u Usage) View
 		}
 	}
 	v.retain(u)
-	v.Problems = sortProblems(v.Problems)
+	v.Problems = sortProblems(append(v.Problems, splitResources(v.Devices)...))
 	return v
+}
+
+// splitResources reports names that both APIs offer on this node: the scheduler serves such a name through the device plugin
+// only, so that the other devices can be had by claims alone.
+func splitResources(all []Device) []Problem {
+	names := map[API]map[string]bool{DevicePlugin: {}, DRA: {}}
+	for _, d := range all {
+		if offered := names[d.API]; offered != nil {
+			offered[d.Resource] = true
+		}
+	}
+	problems := []Problem{}
+	for name := range names[DevicePlugin] {
+		if names[DRA][name] {
+			problems = append(problems, Problem{Reason: ReasonSplitResource, Message: name +
+				" is offered by the device plugin on some GPUs of this node and by DRA on others; pods that ask for it by name get the former, the latter are for claims"})
+		}
+	}
+	return problems
 }
 
 // standsInTheWay says why a device cannot be offered in its new way yet: somebody holds it in another (P1).

@@ -59,7 +59,7 @@ func (s *scene) published(want ...string) {
 		if err != nil {
 			return err
 		}
-		if diff := cmp.Diff(want, got); diff != "" {
+		if diff := cmp.Diff(append([]string{}, want...), got); diff != "" {
 			return fmt.Errorf("%s", diff)
 		}
 		return nil
