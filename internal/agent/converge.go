@@ -30,6 +30,7 @@ type observation struct {
 	// unreadable says which intents could not be read.
 	unreadable []string
 	problems   []Problem
+	limits     limitReport
 }
 
 // Converge brings the node one pass closer to what is wanted: read, decide, shrink the view, read the holders again,
@@ -51,6 +52,7 @@ func (a *Agent) Converge(ctx context.Context) error {
 	if !Paused(o.input.config, a.opts.NodeName, o.input.labels) {
 		o.problems = append(o.problems, a.setIntervals(ctx, targets)...)
 	}
+	o.limits = a.limitsOf(ctx, o, targets)
 	return a.finish(o, targets, failures)
 }
 
@@ -243,8 +245,8 @@ func (a *Agent) apply(ctx context.Context, now, announced []Target) map[string]e
 // viewOf builds the view and compares what was asked for with what was read back (P4).
 func (a *Agent) viewOf(o observation, targets []Target, applied map[string]error) View {
 	v := build(o.input.config, a.opts.APIs, targets, o.node, o.usage)
-	v.ConfigHash = o.input.hash
-	v.Problems = append(append(v.Problems, o.input.problems...), o.problems...)
+	v.ConfigHash, v.MemoryLimit = o.input.hash, o.limits.verdict
+	v.Problems = slices.Concat(v.Problems, o.input.problems, o.problems, o.limits.problems)
 	v.Problems = append(v.Problems, o.unknowns()...)
 	waiting := map[string]bool{}
 	paused := Paused(o.input.config, a.opts.NodeName, o.input.labels)

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 
 	"golang.org/x/sync/errgroup"
@@ -34,6 +35,8 @@ type Specs interface {
 type Options struct {
 	KubeletDir string
 	Strategy   string // "cdi" or "envvar"
+	// Hook is run when a container is made with a share whose memory is bounded; the UUID of the device is added to its arguments.
+	Hook cdi.Hook
 }
 
 // Plugin serves every resource of the view.
@@ -120,7 +123,7 @@ func (p *Plugin) writeSpecs(ctx context.Context, view *agent.View) map[string]st
 		if d.API != agent.DevicePlugin {
 			continue
 		}
-		resolved, err := p.specs.Resolve(targetOf(d))
+		resolved, err := p.specs.Resolve(p.targetOf(d))
 		if err != nil {
 			logger.Error(err, "Device cannot be injected", "device", d.Name)
 			broken[d.UUID] = err.Error()
@@ -137,10 +140,13 @@ func (p *Plugin) writeSpecs(ctx context.Context, view *agent.View) map[string]st
 	return broken
 }
 
-func targetOf(d agent.Device) cdi.Target {
+func (p *Plugin) targetOf(d agent.Device) cdi.Target {
 	t := cdi.Target{Names: []string{d.UUID}, Minor: d.GPU.Minor, GI: -1, CI: -1}
 	if d.Instance != nil {
 		t.GI, t.CI = d.Instance.GI, d.Instance.CI
+	}
+	if d.ShareMemory > 0 {
+		t.Hooks = []cdi.Hook{{Path: p.opts.Hook.Path, Args: append(slices.Clone(p.opts.Hook.Args), d.UUID)}}
 	}
 	return t
 }
