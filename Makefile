@@ -27,6 +27,7 @@ deps: ## install what Debian provides and the tests need
 
 build: ## build the binaries into bin/
 	go build -ldflags "$(LDFLAGS)" -o bin/ ./cmd/...
+	CGO_ENABLED=0 go build -ldflags "-s -w" -o bin/ ./cmd/gpuslice-hook # it runs on the host, whatever its C library is
 
 test: deps build ## run every test: of every module with the race detector, the exhaustive ones, and those on a real node
 	$(MAKE) -j2 test-go .out/cluster # tests mostly wait for conditions; the build of the cluster uses that time

@@ -35,11 +35,17 @@ type Hardware interface {
 	SetPersistence(ctx context.Context, pci string, on bool) error
 	TimeSlice(ctx context.Context, pci string) (timeslice.Interval, error)
 	SetTimeSlice(ctx context.Context, pci string, i timeslice.Interval) error
+	// What a cgroup may take of a GPU's memory, in bytes.
+	ReservedMemory(ctx context.Context, pci string) (uint64, error)
+	MemoryLimit(ctx context.Context, pci, cgroup string) (uint64, error)
+	SetMemoryLimit(ctx context.Context, pci, cgroup string, hard uint64) error
 }
 
 // Kubelet tells what is allocated on this node.
 type Kubelet interface {
 	Read(ctx context.Context) (kubelet.Record, error)
+	// Held lists the ids that a container holds.
+	Held(podUID, container string) ([]string, error)
 }
 
 // Store keeps intents and the last good config.
@@ -61,6 +67,20 @@ type Store interface {
 	Policies() ([]byte, error)
 	SaveAnnotations(annotations map[string]string) error
 	Annotations() (annotations map[string]string, known bool, err error)
+	SaveLimit(state.Limit) error
+	DeleteLimit(state.Limit) error
+	Limits() ([]state.Limit, error)
+}
+
+// Cgroups finds the cgroups of processes on this node.
+type Cgroups interface {
+	// Unified says why there is no hierarchy of version 2 here; nil: there is.
+	Unified() error
+	// Of is the folder of the cgroup that a process is in.
+	Of(pid int) (string, error)
+	Exists(folder string) bool
+	// IsRoot says that a folder is that of the hierarchy as a whole.
+	IsRoot(folder string) bool
 }
 
 // Options of an agent.
@@ -73,6 +93,10 @@ type Options struct {
 	// nothing is decided: a GPU must not be offered in a way that the config is about to forbid.
 	AwaitConfig bool
 	AwaitLabels bool
+	// Cgroups is where containers are bounded; nil means that they cannot be found here.
+	Cgroups Cgroups
+	// NoHook is why this agent is not asked before a container starts; "" means that it is.
+	NoHook string
 }
 
 // Agent owns the GPUs of one node.
@@ -90,6 +114,7 @@ type Agent struct {
 	before     Before
 	gpus       map[string]state.GPU // by UUID
 	intervals  map[string]tried     // by UUID
+	limitable  map[string]Memory    // by UUID: the last answer of a driver
 	adopted    map[Import]adoption
 	lastMIG    string // the last known config of mig-parted's
 	retry      backoff
@@ -107,6 +132,8 @@ type Agent struct {
 	unreadable map[string]string
 	input      input
 	renamed    chan struct{} // closed and replaced when the config is
+
+	limits limits
 }
 
 // New makes an agent that has read its state and offers nothing yet.
@@ -118,7 +145,7 @@ func New(hw Hardware, k Kubelet, s Store, opts Options) (*Agent, error) {
 		hw: hw, kubelet: k, store: s, opts: opts,
 		kick: make(chan struct{}, 1), changed: make(chan struct{}), renamed: make(chan struct{}), claims: map[string]state.Claim{},
 		unreadable: map[string]string{}, before: Before{Policies: map[string]config.Policy{}}, gpus: map[string]state.GPU{},
-		intervals: map[string]tried{},
+		intervals: map[string]tried{}, limitable: map[string]Memory{}, limits: limits{store: s, all: map[limitKey]state.Limit{}},
 	}
 	if err := a.loadClaims(); err != nil {
 		return nil, err
@@ -127,7 +154,7 @@ func New(hw Hardware, k Kubelet, s Store, opts Options) (*Agent, error) {
 	if a.before.Resources, err = s.Resources(); err != nil {
 		return nil, err
 	}
-	if err := a.loadGPUs(); err != nil {
+	if err := errors.Join(a.loadGPUs(), a.limits.load()); err != nil {
 		return nil, err
 	}
 	a.input.hasConfig, a.input.hasLabels = !opts.AwaitConfig, !opts.AwaitLabels

@@ -23,6 +23,7 @@ type Target struct {
 	Kept     bool          // the GPU cannot follow its entry and is left as it was
 	ByMIG    bool          // a config of mig-parted's says how it is cut
 	Plan     mig.Plan
+	Memory   Memory // what its shares can be held to
 	Problems []Problem
 }
 
@@ -174,7 +175,6 @@ func unsupported(p config.Policy) []string {
 	}
 	add(p.Layout.MIG != nil && p.Layout.MIG.Dynamic, "dynamic MIG")
 	if ts := p.Layout.TimeSlicing; ts != nil {
-		add(ts.Memory == "share", "memory: share")
 		add(ts.Shares() && p.Serve == "dra", "time slicing through DRA")
 	}
 	return missing

@@ -30,6 +30,7 @@ type observation struct {
 	// unreadable says which intents could not be read.
 	unreadable []string
 	problems   []Problem
+	limits     limitReport
 }
 
 // Converge brings the node one pass closer to what is wanted: read, decide, shrink the view, read the holders again,
@@ -51,6 +52,7 @@ func (a *Agent) Converge(ctx context.Context) error {
 	if !Paused(o.input.config, a.opts.NodeName, o.input.labels) {
 		o.problems = append(o.problems, a.setIntervals(ctx, targets)...)
 	}
+	o.limits = a.limitsOf(ctx, o, targets)
 	err := a.finish(o, targets, failures)
 	a.weigh(ctx, o.node)
 	return err
@@ -219,9 +221,8 @@ func (a *Agent) apply(ctx context.Context, now, announced []Target) map[string]e
 // viewOf builds the view and compares what was asked for with what was read back (P4).
 func (a *Agent) viewOf(o observation, targets []Target, applied map[string]error) View {
 	v := build(o.input.config, a.opts.APIs, targets, o.node, o.usage)
-	v.ConfigHash, v.chooser = o.input.hash, a.linked.chooser
-	v.Problems = append(append(v.Problems, o.input.problems...), o.problems...)
-	v.Problems = append(v.Problems, a.unknowns(o)...)
+	v.ConfigHash, v.chooser, v.MemoryLimit = o.input.hash, a.linked.chooser, o.limits.verdict
+	v.Problems = slices.Concat(v.Problems, o.input.problems, o.problems, o.limits.problems, a.unknowns(o))
 	waiting := map[string]bool{}
 	paused := Paused(o.input.config, a.opts.NodeName, o.input.labels)
 	for _, t := range targets {

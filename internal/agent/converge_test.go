@@ -272,7 +272,7 @@ func TestDriverAppears(t *testing.T) {
 func TestNotSupportedYet(t *testing.T) {
 	for _, tc := range []struct{ config, says, offers string }{
 		{strings.Replace(layout("{mig: {dynamic: true}}"), "layout: it", "layout: it, serve: dra", 1), "dynamic MIG", ""},
-		{layout("{timeSlicing: {replicas: 2, memory: share}}"), "memory: share", "gpu=1"},
+		{strings.Replace(layout("{timeSlicing: {replicas: 2}}"), "layout: it", "layout: it, serve: dra", 1), "time slicing through DRA", ""},
 	} {
 		n := newNode(t, "1xh100-sxm5-80gb")
 		n.apply(tc.config)

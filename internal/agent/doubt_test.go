@@ -71,7 +71,7 @@ func TestImpossibleEntryKeepsWhatWasInForce(t *testing.T) {
 	for _, tc := range []struct {
 		name, spec, before, then, offers string
 	}{
-		{"shares stay shares", "1xl40s", shared, layout("{timeSlicing: {replicas: 2, memory: share}}"), "gpu.shared=4"},
+		{"shares stay shares", "1xl40s", shared, serve(layout("{timeSlicing: {replicas: 2}}"), "dra"), "gpu.shared=4"},
 		{"a cut that does not fit changes nothing", "1xh100-sxm5-80gb", layout("{mig: {fill: 3g}}"), layout("{mig: {instances: {7g.80gb: 2}}}"), "mig-3g.40gb=2"},
 		{"what shall not be offered is not", "1xl40s", "", serve(layout("{mig: {fill: 1g}}"), "none"), ""},
 		{"what DRA shall serve is not given to the device plugin", "1xl40s", "", serve(layout("{mig: {fill: 1g}}"), "dra"), ""},

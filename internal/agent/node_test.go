@@ -30,7 +30,14 @@ type fakeKubelet struct {
 	mu     sync.Mutex
 	record kubelet.Record
 	err    error
-	onRead func() // called before each answer
+	onRead func()              // called before each answer
+	held   map[string][]string // by pod UID and container, "uid/main"
+}
+
+func (k *fakeKubelet) Held(podUID, container string) ([]string, error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.held[podUID+"/"+container], k.err
 }
 
 func (k *fakeKubelet) Read(context.Context) (kubelet.Record, error) {
@@ -58,6 +65,8 @@ type node struct {
 	kubelet *fakeKubelet
 	dir     string
 	apis    []agent.API
+	cgroups agent.Cgroups
+	noHook  string
 }
 
 func newNode(t testing.TB, spec string) *node {
@@ -95,7 +104,7 @@ func (n *node) startWith(options devices.Options) {
 		n.t.Fatal(err)
 	}
 	hw := devices.New(n.machine.Open(sim.Admin("agent")), options)
-	if n.Agent, err = agent.New(hw, n.kubelet, store, agent.Options{NodeName: "n1", APIs: n.apis}); err != nil {
+	if n.Agent, err = agent.New(hw, n.kubelet, store, agent.Options{NodeName: "n1", APIs: n.apis, Cgroups: n.cgroups, NoHook: n.noHook}); err != nil {
 		n.t.Fatal(err)
 	}
 }

@@ -58,7 +58,9 @@ func TestReleaseOneGPU(t *testing.T) {
 	if _, err := n.Reserve(other, []string{"gpu-1"}); err != nil {
 		t.Errorf("taken back, and a claim is refused: %v", err)
 	}
-	n.noProblems()
+	if n.has(agent.ReasonReleased) {
+		t.Error("taken back, and still said to be released")
+	}
 	n.annotate("gpu-7")
 	n.problem(agent.ReasonReleased, "there are all, gpu-0, gpu-1")
 }

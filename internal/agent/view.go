@@ -38,6 +38,8 @@ type Device struct {
 	Fault    string // why it is unhealthy; empty = healthy
 	// OnePerContainer refuses a container that asks for more than one share.
 	OnePerContainer bool
+	// ShareMemory is what the driver holds each share to, in bytes; 0 = to nothing.
+	ShareMemory uint64
 	// Held says that the device is in use in a way that is no longer offered: it keeps its CDI entry, for containers that start
 	// again, and is in no list.
 	Held bool
@@ -75,6 +77,8 @@ type View struct {
 	MIGConfig  MIGConfig
 	// chooser knows the links of the whole GPUs, by UUID; nil where nobody is to choose.
 	chooser *topology.Chooser
+	// MemoryLimit says whether shares are held to their part of the memory; "" = no policy asks for it.
+	MemoryLimit MemoryLimit
 }
 
 // Device finds a device by its DRA name. After minor numbers have shifted, a GPU that is lost and one that works may have one
@@ -107,6 +111,7 @@ func build(c Config, apis []API, targets []Target, n devices.Node, u Usage) View
 					continue // what no claim holds leaves DRA at once, or the GPU would never become idle
 				}
 			}
+			d.ShareMemory = shareMemory(t, d)
 			v.Devices = append(v.Devices, d)
 			if d.API == DevicePlugin && !d.Held {
 				v.list(d)

@@ -39,6 +39,7 @@ type Flags struct {
 	APIs        []agent.API
 	Strategy    string
 	HookPath    string
+	LimitHook   string
 	// What convert converts.
 	DevicePluginConfig string
 	MIGPartedConfig    string
@@ -69,6 +70,7 @@ func parseFlags(b Binary, c Command, args []string, errors io.Writer) (*Flags, e
 	set.DurationVar(&f.Poll, "poll", 10*time.Second, "how often everything is read again without a cause")
 	set.StringVar(&f.Strategy, "device-list-strategy", "cdi", "cdi, or envvar for runtimes without CDI")
 	set.StringVar(&f.HookPath, "nvidia-cdi-hook", "", "path of the nvidia-cdi-hook program (default: no hooks)")
+	set.StringVar(&f.LimitHook, "gpuslice-hook", "", "path of the gpuslice-hook program (default: beside this program)")
 	set.StringVar(&f.DevicePluginConfig, "device-plugin-config", "", "for convert: a config of NVIDIA's device plugin")
 	set.StringVar(&f.MIGPartedConfig, "mig-parted-config", "", "for convert: a config of mig-parted, or builtin for the well-known ones")
 	set.StringVar(&f.Selected, "selected", "", "for convert: the name of the config in that of mig-parted")

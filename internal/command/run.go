@@ -22,9 +22,11 @@ import (
 	"gpuslice/internal/deviceplugin"
 	"gpuslice/internal/dra"
 	"gpuslice/internal/kubelet"
+	"gpuslice/internal/limits"
 	"gpuslice/internal/report"
 	"gpuslice/internal/source"
 	"gpuslice/internal/state"
+	"gpuslice/pkg/cdi"
 	"gpuslice/pkg/devices"
 )
 
@@ -65,6 +67,7 @@ type process struct {
 	flags      *Flags
 	waiting    atomic.Pointer[string] // why nothing is served yet
 	agent      atomic.Pointer[agent.Agent]
+	limitHook  cdi.Hook // runs before containers whose memory is bounded
 	registered []func() bool
 }
 
@@ -146,9 +149,12 @@ func (p *process) own(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	hook, noHook := f.limitHook()
+	p.limitHook = hook
 	a, err := agent.New(hw, reader, store, agent.Options{
 		NodeName: f.NodeName, APIs: f.APIs, Poll: f.Poll,
 		AwaitConfig: f.Config != "", AwaitLabels: f.labelsFromCluster(client),
+		Cgroups: f.cgroups(), NoHook: noHook,
 	})
 	if err != nil {
 		return err
@@ -218,9 +224,10 @@ func (p *process) frontEnds(ctx context.Context, group *errgroup.Group, a *agent
 		if f.Strategy == "envvar" {
 			specs = nil
 		}
-		plugin := deviceplugin.New(a, specs, deviceplugin.Options{KubeletDir: f.KubeletDir, Strategy: f.Strategy})
+		plugin := deviceplugin.New(a, specs, deviceplugin.Options{KubeletDir: f.KubeletDir, Strategy: f.Strategy, Hook: p.limitHook})
 		p.registered = append(p.registered, plugin.Ready)
 		group.Go(func() error { return plugin.Run(ctx) })
+		group.Go(func() error { return limits.New(a, f.KubeletDir).Run(ctx) })
 	}
 	if slices.Contains(f.APIs, agent.DRA) && client != nil {
 		driver := dra.New(a, writer, dra.Options{

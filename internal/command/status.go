@@ -17,6 +17,8 @@ type Status struct {
 	Resources  []StatusResource `json:"resources"`
 	Claims     []string         `json:"claims"`
 	Problems   []agent.Problem  `json:"problems"`
+	// MemoryLimit is none or enforced where a layout has memory: share.
+	MemoryLimit string `json:"memoryLimit,omitempty"`
 }
 
 // StatusGPU is one GPU of a Status.
@@ -38,6 +40,8 @@ type StatusDevice struct {
 	Resource string `json:"resource"`
 	Replicas int    `json:"replicas"`
 	Fault    string `json:"fault,omitempty"`
+	// ShareMemoryMiB is what the driver holds each share to; absent where nothing holds it.
+	ShareMemoryMiB uint64 `json:"shareMemoryMiB,omitempty"`
 }
 
 // StatusResource counts the entries of one resource's list.
@@ -67,6 +71,7 @@ func statusOf(a *agent.Agent) Status {
 		return s
 	}
 	s.Verified, s.Generation, s.ConfigHash = true, view.Generation, view.ConfigHash
+	s.MemoryLimit = string(view.MemoryLimit)
 	s.Problems = append(s.Problems, view.Problems...)
 	for i, g := range inventoryOf(view.Node).GPUs {
 		s.GPUs = append(s.GPUs, gpuStatus(view, view.Node.GPUs[i].Name(), g))
@@ -95,7 +100,9 @@ func gpuStatus(view *agent.View, name string, g InventoryGPU) StatusGPU {
 	}
 	for _, d := range view.Devices {
 		if d.GPU.PCI == g.PCI {
-			x.Devices = append(x.Devices, StatusDevice{Name: d.Name, UUID: d.UUID, API: string(d.API), Resource: d.Resource, Replicas: d.Replicas, Fault: d.Fault})
+			x.Devices = append(x.Devices, StatusDevice{
+				Name: d.Name, UUID: d.UUID, API: string(d.API), Resource: d.Resource, Replicas: d.Replicas, Fault: d.Fault, ShareMemoryMiB: d.ShareMemory >> 20,
+			})
 		}
 	}
 	return x

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 
@@ -85,37 +84,14 @@ func (f *Flags) specWriter() (*cdi.Writer, error) {
 		w.Common = func() (specs.ContainerEdits, error) { return specs.ContainerEdits{}, nil }
 		return w, nil
 	}
-	hook, err := f.placeHook()
-	if err != nil {
-		return nil, err
+	hook := ""
+	if f.HookPath != "" {
+		if hook, err = f.placeHook(f.HookPath, "nvidia-cdi-hook"); err != nil {
+			return nil, err
+		}
 	}
 	w.Common = func() (specs.ContainerEdits, error) {
 		return nvml.CommonEdits(nvml.EditsOptions{DriverRoot: f.DriverRoot, DevRoot: f.DevRoot, HookPath: hook})
 	}
 	return w, nil
-}
-
-// placeHook copies the hook program to where the host's runtime finds it: specs that name it outlive this process, so an
-// old version stays under its own name.
-func (f *Flags) placeHook() (string, error) {
-	if f.HookPath == "" {
-		return "", nil
-	}
-	program, err := os.ReadFile(f.HookPath)
-	if err != nil {
-		return "", fmt.Errorf("read nvidia-cdi-hook: %w", err)
-	}
-	dir := filepath.Join(f.KubeletDir, "plugins/gpu.nvidia.com/hooks", Version)
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return "", fmt.Errorf("place nvidia-cdi-hook: %w", err)
-	}
-	path := filepath.Join(dir, "nvidia-cdi-hook")
-	tmp := path + ".new"
-	if err := os.WriteFile(tmp, program, 0o755); err != nil {
-		return "", fmt.Errorf("place nvidia-cdi-hook: %w", err)
-	}
-	if err := os.Rename(tmp, path); err != nil {
-		return "", fmt.Errorf("place nvidia-cdi-hook: %w", err)
-	}
-	return path, nil
 }

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"sync"
 
@@ -35,6 +36,8 @@ type Specs interface {
 type Options struct {
 	KubeletDir string
 	Strategy   string // "cdi" or "envvar"
+	// Hook is run when a container is made with a share whose memory is bounded; the UUID of the device is added to its arguments.
+	Hook cdi.Hook
 }
 
 // Plugin serves every resource of the view.
@@ -121,7 +124,7 @@ func (p *Plugin) writeSpecs(ctx context.Context, view *agent.View) map[string]st
 		if d.API != agent.DevicePlugin {
 			continue
 		}
-		resolved, err := p.specs.Resolve(targetOf(d))
+		resolved, err := p.specs.Resolve(p.targetOf(d))
 		if err != nil {
 			logger.Error(err, "Device cannot be injected", "device", d.Name)
 			broken[d.UUID] = err.Error()
@@ -138,7 +141,7 @@ func (p *Plugin) writeSpecs(ctx context.Context, view *agent.View) map[string]st
 	return broken
 }
 
-func targetOf(d agent.Device) cdi.Target {
+func (p *Plugin) targetOf(d agent.Device) cdi.Target {
 	t := cdi.Target{Names: []string{d.UUID}, Minor: d.GPU.Minor, GI: -1, CI: -1}
 	index := strconv.Itoa(d.GPU.Index) // as NVIDIA's tools number them
 	if d.Instance != nil {
@@ -147,6 +150,9 @@ func targetOf(d agent.Device) cdi.Target {
 	}
 	if d.Fault == "" { // of what does not answer the last index may be another's by now
 		t.Names = append(t.Names, index)
+	}
+	if d.ShareMemory > 0 {
+		t.Hooks = []cdi.Hook{{Path: p.opts.Hook.Path, Args: append(slices.Clone(p.opts.Hook.Args), d.UUID)}}
 	}
 	return t
 }

@@ -51,12 +51,18 @@ func (noRecord) Read(context.Context) (kubelet.Record, error) {
 	return kubelet.Record{Absent: true}, nil
 }
 
+func (noRecord) Held(string, string) ([]string, error) { return nil, nil }
+
 type rig struct {
 	*fake.Kubelet
 	t       testing.TB
 	machine *sim.Machine
 	agent   *agent.Agent
 	cdiDir  string
+
+	prepare func(kubeletDir string)
+	cgroups agent.Cgroups
+	options deviceplugin.Options
 }
 
 // newRig runs agent and plugin against a kubelet.
@@ -68,26 +74,29 @@ func newRig(t testing.TB, spec, strategy string) *rig {
 // newRigWith prepares the kubelet's directory first.
 func newRigWith(t testing.TB, spec, strategy string, prepare func(dir string)) *rig {
 	t.Helper()
+	r := &rig{prepare: prepare, options: deviceplugin.Options{Strategy: strategy}}
+	r.run(t, spec)
+	return r
+}
+
+// run starts everything, until the test ends.
+func (r *rig) run(t testing.TB, spec string) {
+	t.Helper()
 	machine, err := sim.Parse(spec)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(machine.Close)
-	r := &rig{Kubelet: fake.Start(t), t: t, machine: machine, cdiDir: t.TempDir()}
-	prepare(r.Dir)
+	r.Kubelet, r.t, r.machine, r.cdiDir = fake.Start(t), t, machine, t.TempDir()
+	r.prepare(r.Dir)
 	store, err := state.Open(t.TempDir(), "boot")
 	if err != nil {
 		t.Fatal(err)
 	}
-	hw := devices.New(machine.Open(sim.Admin("agent")), devices.Options{NUMANode: func(pci string) int {
-		for _, g := range machine.GPUs() {
-			if strings.HasSuffix(strings.ToLower(g.BusID), pci) {
-				return g.NUMA
-			}
-		}
-		return -1
-	}})
-	r.agent, err = agent.New(hw, noRecord{}, store, agent.Options{NodeName: "n1", APIs: []agent.API{agent.DevicePlugin}, Poll: 100 * time.Millisecond})
+	hw := devices.New(machine.Open(sim.Admin("agent")), devices.Options{NUMANode: r.numaNode})
+	r.agent, err = agent.New(hw, noRecord{}, store, agent.Options{
+		NodeName: "n1", APIs: []agent.API{agent.DevicePlugin}, Poll: 100 * time.Millisecond, Cgroups: r.cgroups,
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -96,7 +105,8 @@ func newRigWith(t testing.TB, spec, strategy string, prepare func(dir string)) *
 		t.Fatal(err)
 	}
 	writer := &cdi.Writer{Files: files, Nodes: cdi.Computed{}, Owner: "n1", Common: func() (specs.ContainerEdits, error) { return specs.ContainerEdits{}, nil }}
-	plugin := deviceplugin.New(r.agent, writer, deviceplugin.Options{KubeletDir: r.Dir, Strategy: strategy})
+	r.options.KubeletDir = r.Dir
+	plugin := deviceplugin.New(r.agent, writer, r.options)
 	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
 	ended := make(chan error, 2)
 	go func() { ended <- r.agent.Run(ctx) }()
@@ -107,7 +117,15 @@ func newRigWith(t testing.TB, spec, strategy string, prepare func(dir string)) *
 			t.Error(err)
 		}
 	})
-	return r
+}
+
+func (r *rig) numaNode(pci string) int {
+	for _, g := range r.machine.GPUs() {
+		if strings.HasSuffix(strings.ToLower(g.BusID), pci) {
+			return g.NUMA
+		}
+	}
+	return -1
 }
 
 func (r *rig) healthy(resource string, n int) {

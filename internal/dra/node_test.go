@@ -42,6 +42,7 @@ const (
 type idleKubelet struct{}
 
 func (idleKubelet) Read(context.Context) (kubelet.Record, error) { return kubelet.Record{}, nil }
+func (idleKubelet) Held(string, string) ([]string, error)        { return nil, nil }
 
 // specsFault makes the next writes of CDI specs fail.
 type specsFault struct {

@@ -27,6 +27,8 @@ const (
 	callLimit = 5 * time.Second
 	// maxMessage bounds an answer; a node of 250 pods with 64 devices each needs less than 4 MiB.
 	maxMessage = 16 << 20
+	// checkpointFile is where the device manager keeps what it has allocated.
+	checkpointFile = "device-plugins/kubelet_internal_checkpoint"
 )
 
 // Reader reads the records under one kubelet directory.
@@ -95,7 +97,7 @@ func peerPID(c net.Conn) int {
 
 // Read asks podresources first: its List makes the kubelet drop ended pods from its memory.
 func (r *Reader) Read(ctx context.Context) (Record, error) {
-	file := filepath.Join(r.dir, "device-plugins/kubelet_internal_checkpoint")
+	file := filepath.Join(r.dir, checkpointFile)
 	if isMissing(filepath.Join(r.dir, "device-plugins")) && isMissing(filepath.Join(r.dir, "pod-resources")) {
 		return Record{}, fmt.Errorf("%s is not a kubelet's directory: it has neither device-plugins nor pod-resources", r.dir)
 	}
@@ -135,6 +137,13 @@ func readCheckpoint(path string) ([]checkpointEntry, error) {
 		return nil, fmt.Errorf("read device manager checkpoint: %w", err)
 	}
 	return parseCheckpoint(text)
+}
+
+// Held lists the ids that a container holds, under whatever resource. The kubelet writes them to its checkpoint before it has the
+// container made.
+func (r *Reader) Held(podUID, container string) ([]string, error) {
+	written, err := readCheckpoint(filepath.Join(r.dir, checkpointFile))
+	return heldBy(written, podUID, container), err
 }
 
 func (r *Reader) list(ctx context.Context) ([]Allocation, error) {

@@ -42,7 +42,7 @@ type checkpoint struct {
 
 type checkpointEntry struct {
 	Allocation
-	podUID string
+	podUID, container string
 }
 
 // parseCheckpoint reads the checkpoint. Device ids are grouped by NUMA node; older kubelets wrote a plain list.
@@ -64,11 +64,23 @@ func parseCheckpoint(text []byte) ([]checkpointEntry, error) {
 		for _, id := range ids {
 			entries = append(entries, checkpointEntry{
 				Allocation: Allocation{Resource: e.ResourceName, ID: id, Holder: "pod " + e.PodUID + "/" + e.ContainerName},
-				podUID:     e.PodUID,
+				podUID:     e.PodUID, container: e.ContainerName,
 			})
 		}
 	}
 	return entries, nil
+}
+
+// heldBy picks the ids that one container holds. An id may be held by an init container and by the one that comes after it.
+func heldBy(written []checkpointEntry, podUID, container string) []string {
+	ids := []string{}
+	for _, e := range written {
+		if e.podUID == podUID && e.container == container {
+			ids = append(ids, e.ID)
+		}
+	}
+	slices.Sort(ids)
+	return slices.Compact(ids)
 }
 
 // merge joins the records: everything that podresources lists, and of the checkpoint what no evidence says is over.

@@ -176,3 +176,50 @@ func TestReadWithoutKubelet(t *testing.T) {
 		t.Errorf("a kubelet that is down is unknown, not idle: %+v", got)
 	}
 }
+
+// What a container holds is found by the pod's UID and its own name, under whatever resource; an id that an init container held
+// before is held by both.
+func TestHeld(t *testing.T) {
+	const text = `{"Data":{"PodDeviceEntries":[
+ {"PodUID":"u1","ContainerName":"init","ResourceName":"nvidia.com/gpu.shared","DeviceIDs":{"0":["GPU-1::0"]}},
+ {"PodUID":"u1","ContainerName":"main","ResourceName":"nvidia.com/gpu.shared","DeviceIDs":{"0":["GPU-1::0"],"1":["GPU-2::3"]}},
+ {"PodUID":"u1","ContainerName":"main","ResourceName":"nvidia.com/other","DeviceIDs":{"-1":["GPU-3::0"]}},
+ {"PodUID":"u2","ContainerName":"main","ResourceName":"nvidia.com/gpu.shared","DeviceIDs":{"0":["GPU-1::1"]}}]}}`
+	dir := t.TempDir()
+	file := filepath.Join(dir, "device-plugins/kubelet_internal_checkpoint")
+	if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	r, err := NewReader(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = r.Close() }) // it is not connected
+	if got, err := r.Held("u1", "main"); err != nil || len(got) > 0 {
+		t.Errorf("without a checkpoint: %q, %v", got, err)
+	}
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, tc := range []struct {
+		pod, container string
+		want           []string
+	}{
+		{"u1", "main", []string{"GPU-1::0", "GPU-2::3", "GPU-3::0"}},
+		{"u1", "init", []string{"GPU-1::0"}},
+		{"u2", "main", []string{"GPU-1::1"}},
+		{"u2", "init", []string{}},
+		{"", "main", []string{}},
+	} {
+		got, err := r.Held(tc.pod, tc.container)
+		if diff := cmp.Diff(tc.want, got); err != nil || diff != "" {
+			t.Errorf("%s of %s: %v (-want +got):\n%s", tc.container, tc.pod, err, diff)
+		}
+	}
+	if err := os.WriteFile(file, []byte("{"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := r.Held("u1", "main"); err == nil {
+		t.Error("half a checkpoint was read")
+	}
+}

@@ -20,6 +20,9 @@ const (
 // ReasonAsConfigured is the reason of a condition without problems.
 const ReasonAsConfigured = "AsConfigured"
 
+// reasonStarting is the reason while nothing is known of the node.
+const reasonStarting = "Starting"
+
 // maxMessage bounds the condition's message; a Node is read by everyone all the time.
 const maxMessage = 1024
 
@@ -30,17 +33,24 @@ type Facts struct {
 	Message string
 	Hash    string
 	MIG     MIGState
+	Memory  agent.MemoryLimit
 }
 
 // FactsOf turns a view into what is reported. It is pure.
 func FactsOf(v *agent.View) Facts {
 	if v == nil {
-		return Facts{Status: corev1.ConditionUnknown, Reason: "Starting", Message: "the layout of this node is not verified yet"}
+		return Facts{Status: corev1.ConditionUnknown, Reason: reasonStarting, Message: "the layout of this node is not verified yet"}
 	}
-	f := Facts{Status: corev1.ConditionTrue, Reason: ReasonAsConfigured, Message: "every GPU is offered as configured", Hash: v.ConfigHash, MIG: migState(v)}
+	f := Facts{
+		Status: corev1.ConditionTrue, Reason: ReasonAsConfigured, Message: "every GPU is offered as configured",
+		Hash: v.ConfigHash, MIG: migState(v), Memory: v.MemoryLimit,
+	}
 	lines := []string{}
 	for _, p := range v.Problems {
 		if p.IsInformation() {
+			if p.Reason == agent.ReasonMemoryNotLimited { // nothing is wrong, and who shares a GPU must know
+				f.Message += "\n" + p.String()
+			}
 			continue
 		}
 		if len(lines) == 0 {
@@ -49,8 +59,9 @@ func FactsOf(v *agent.View) Facts {
 		lines = append(lines, p.String())
 	}
 	if len(lines) > 0 {
-		f.Message = clip(strings.Join(lines, "\n"))
+		f.Message = strings.Join(lines, "\n")
 	}
+	f.Message = clip(f.Message)
 	return f
 }
 

@@ -11,8 +11,6 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	applycorev1 "k8s.io/client-go/applyconfigurations/core/v1"
 	"k8s.io/client-go/kubernetes"
 
 	"gpuslice/internal/agent"
@@ -100,41 +98,14 @@ func targetState(v *agent.View, t agent.Target) MIGState {
 	return s
 }
 
-// tellMIG writes the label that answers nvidia.com/mig.config, and an Event when there is news.
+// tellMIG writes an Event when there is news of the config that the label nvidia.com/mig.config names. The label of its own is
+// written before.
 func tellMIG(ctx context.Context, client kubernetes.Interface, node *corev1.Node, told, s MIGState) error {
-	has, labelled := node.Labels[nvidia.MIGPartedStateLabel]
-	if has != s.State || labelled && s.State == "" {
-		if s.State == "" && !owns(node, nvidia.MIGPartedStateLabel) {
-			return nil // somebody else's, and nobody asks us
-		}
-		if err := label(ctx, client, node.Name, s.State); err != nil {
-			return err
-		}
-	}
+	has := node.Labels[nvidia.MIGPartedStateLabel]
 	if s.State == "" || has == s.State && (told.State == "" || told == s) {
 		return nil
 	}
 	return create(ctx, client, node.Name, stateEvent(node, s))
-}
-
-// owns says that we applied a label and nobody has taken it over.
-func owns(node *corev1.Node, key string) bool {
-	return slices.ContainsFunc(node.ManagedFields, func(f metav1.ManagedFieldsEntry) bool {
-		return f.Manager == fieldManager && f.Operation == metav1.ManagedFieldsOperationApply && f.FieldsV1 != nil &&
-			strings.Contains(f.FieldsV1.GetRawString(), `"f:`+key+`"`)
-	})
-}
-
-// label applies the state, or takes it away when there is none. It does not force: who else writes the label is in the error.
-func label(ctx context.Context, client kubernetes.Interface, node, state string) error {
-	want := applycorev1.Node(node)
-	if state != "" {
-		want = want.WithLabels(map[string]string{nvidia.MIGPartedStateLabel: state})
-	}
-	if _, err := client.CoreV1().Nodes().Apply(ctx, want, metav1.ApplyOptions{FieldManager: fieldManager}); err != nil {
-		return fmt.Errorf("label node %s with %s=%s: %w", node, nvidia.MIGPartedStateLabel, state, err)
-	}
-	return nil
 }
 
 // eventReason is MIGConfigSuccess for success.

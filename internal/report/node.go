@@ -78,6 +78,12 @@ func tell(ctx context.Context, client kubernetes.Interface, name string, told, f
 			return err
 		}
 	}
+	if f.Reason == reasonStarting {
+		return nil // labels of an earlier process stay until it is known better
+	}
+	if err := tellLabels(ctx, client, node, f); err != nil {
+		return err
+	}
 	return tellMIG(ctx, client, node, told.MIG, f.MIG)
 }
 

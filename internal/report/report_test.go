@@ -31,6 +31,7 @@ import (
 func TestFactsOf(t *testing.T) {
 	alias := agent.Problem{GPU: "gpu-0", Reason: agent.ReasonAlias, Message: "7g.79gb is called 7g.80gb"}
 	blocked := agent.Problem{GPU: "gpu-1", Reason: agent.ReasonBlocked, Message: "3g.40gb@0 in use by team-a/trainer"}
+	unlimited := agent.Problem{GPU: "gpu-0", Reason: agent.ReasonMemoryNotLimited, Message: "the driver is older"}
 	for _, tc := range []struct {
 		name string
 		view *agent.View
@@ -39,6 +40,7 @@ func TestFactsOf(t *testing.T) {
 		{"nothing is known before the first look", nil, report.Facts{Status: corev1.ConditionUnknown, Reason: "Starting", Message: "the layout of this node is not verified yet"}},
 		{"as configured", &agent.View{ConfigHash: "abc"}, report.Facts{Status: corev1.ConditionTrue, Reason: "AsConfigured", Message: "every GPU is offered as configured", Hash: "abc"}},
 		{"information is no problem", &agent.View{Problems: []agent.Problem{alias}}, report.Facts{Status: corev1.ConditionTrue, Reason: "AsConfigured", Message: "every GPU is offered as configured"}},
+		{"who shares a GPU without limits is told", &agent.View{MemoryLimit: agent.NoLimit, Problems: []agent.Problem{unlimited}}, report.Facts{Status: corev1.ConditionTrue, Reason: "AsConfigured", Message: "every GPU is offered as configured\nMemoryNotLimited gpu-0: the driver is older", Memory: "none"}},
 		{"the first problem gives the reason", &agent.View{Problems: []agent.Problem{alias, blocked}}, report.Facts{Status: corev1.ConditionFalse, Reason: "Blocked", Message: "Blocked gpu-1: 3g.40gb@0 in use by team-a/trainer"}},
 	} {
 		if diff := cmp.Diff(tc.want, report.FactsOf(tc.view)); diff != "" {

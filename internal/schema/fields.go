@@ -43,7 +43,7 @@ var ConfigFields = []Field{
 	{Path: "layouts.*.timeSlicing.rename", Values: "`false`, `true`, a resource name", Default: "false", Doc: "Offer shares under another name: `true` appends `.shared`, a name without a domain gets `nvidia.com/`."},
 	{Path: "layouts.*.timeSlicing.policy", Values: "`spread`, `pack`", Default: "spread", Doc: "Which device the next share is taken from: the least used or the most used.", Enum: []string{"spread", "pack"}},
 	{Path: "layouts.*.timeSlicing.interval", Values: "`default`, `short`, `medium`, `long`", Default: "default", Doc: "The driver's time slice.", Enum: []string{"default", "short", "medium", "long"}},
-	{Path: "layouts.*.timeSlicing.memory", Values: "`unbounded`, `share`", Default: "unbounded", Doc: "Whether a share may use all memory of its device or its part of it.", Enum: []string{"unbounded", "share"}},
+	{Path: "layouts.*.timeSlicing.memory", Values: "`unbounded`, `share`", Default: "unbounded", Doc: "Whether a share may use all memory of its device or its part of it, which drivers from 615 on enforce.", Enum: []string{"unbounded", "share"}},
 	{Path: "layouts.*.timeSlicing.failRequestsGreaterThanOne", Values: "`true`, `false`", Default: "false", Doc: "Refuse a container that asks for more than one share."},
 	{Path: "nodes", Values: "list of rules", Default: "every GPU is unmanaged", Doc: "Which nodes follow which rule; the first whose `match` fits is the node's, a node that none fits is unmanaged."},
 	{Path: "nodes[].name", Values: "text", Doc: "A name for messages; no two rules share one."},

@@ -22,6 +22,8 @@ type GPU struct {
 	Interval string `json:"interval,omitempty"`
 	// ResetFailed is why a reset did not bring the GPU into its mode: only a reboot will.
 	ResetFailed string `json:"resetFailed,omitempty"`
+	// MemoryLimited says that a limit on the memory of a running container was read back.
+	MemoryLimited bool `json:"memoryLimited,omitempty"`
 }
 
 type gpuFile struct {

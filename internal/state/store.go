@@ -63,13 +63,15 @@ func Open(dir, bootID string) (*Store, error) {
 
 // Clean removes what a crash left of a write. It is for the holder of the agent lock, before anything is written.
 func (s *Store) Clean() error {
-	left, err := filepath.Glob(filepath.Join(s.dir, temporary("*", "*")))
-	if err != nil {
-		return fmt.Errorf("clean state directory: %w", err)
-	}
 	errs := []error{}
-	for _, path := range left {
-		errs = append(errs, Remove(path))
+	for _, folder := range []string{"", "gpus", "limits"} { // those of claims are removed when they are read
+		left, err := filepath.Glob(filepath.Join(s.dir, folder, temporary("*", "*")))
+		if err != nil {
+			return fmt.Errorf("clean state directory: %w", err)
+		}
+		for _, path := range left {
+			errs = append(errs, Remove(path))
+		}
 	}
 	return errors.Join(errs...)
 }

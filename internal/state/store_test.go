@@ -162,3 +162,50 @@ func TestWriteErrorsAreTheSameEachTime(t *testing.T) {
 		t.Errorf("first: %v\nsecond: %v", first, second)
 	}
 }
+
+// P6: limits are those of the boot in which their cgroups were made; a file that is not readable harms no other, and what a crash
+// left of a write goes.
+func TestLimitsAreKept(t *testing.T) {
+	dir := t.TempDir()
+	s := store(t, dir, "boot-1")
+	all := []state.Limit{
+		{Container: "a1", GPU: "GPU-1", Cgroup: "/c/a1", Hard: 1 << 34},
+		{Container: "a1", GPU: "GPU-2", Cgroup: "/c/a1", Hard: 1 << 33},
+		{Container: "b2", GPU: "GPU-1", Cgroup: "/c/b2", Hard: 1 << 34},
+	}
+	for _, l := range all {
+		if err := s.SaveLimit(l); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for name, text := range map[string]string{"bad.json": "{", ".b2+GPU-1.json.tmp-1": "half"} {
+		if err := os.WriteFile(filepath.Join(dir, "limits", name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	next := store(t, dir, "boot-1")
+	if err := next.Clean(); err != nil {
+		t.Error(err)
+	}
+	got, err := next.Limits()
+	if diff := cmp.Diff(all, got); err != nil || diff != "" {
+		t.Errorf("%v %s", err, diff)
+	}
+	if err := errors.Join(next.DeleteLimit(all[1]), next.DeleteLimit(all[1])); err != nil {
+		t.Error(err)
+	}
+	if got, err := next.Limits(); err != nil || len(got) != 2 {
+		t.Errorf("%v, %v", got, err)
+	}
+	if got, err := store(t, dir, "boot-2").Limits(); err != nil || len(got) > 0 {
+		t.Errorf("after a reboot: %v, %v", got, err)
+	}
+	if left, err := os.ReadDir(filepath.Join(dir, "limits")); err != nil || len(left) > 0 {
+		t.Errorf("left on disk: %v, %v", left, err)
+	}
+	for _, bad := range []state.Limit{{Container: "../a", GPU: "GPU-1"}, {Container: "a", GPU: ""}, {Container: ".a", GPU: "GPU-1"}} {
+		if s.SaveLimit(bad) == nil || s.DeleteLimit(bad) == nil {
+			t.Errorf("%+v has a file", bad)
+		}
+	}
+}

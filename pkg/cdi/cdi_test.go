@@ -191,3 +191,38 @@ func TestRoots(t *testing.T) {
 		t.Errorf("%+v, %v", n, err)
 	}
 }
+
+// The hook of a device is run when a container gets that device, not with others, and never with "all"; one that is not there
+// fails that device and no other.
+func TestHookOfADevice(t *testing.T) {
+	program := filepath.Join(t.TempDir(), "hook")
+	if err := os.WriteFile(program, nil, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	w := writer(t, t.TempDir(), specs.ContainerEdits{})
+	bounded := cdi.Target{Names: []string{"GPU-a"}, Minor: 0, GI: -1, CI: -1, Hooks: []cdi.Hook{{Path: program, Args: []string{"hook", "GPU-a"}}}}
+	list := resolve(t, w, bounded, cdi.Target{Names: []string{"GPU-b"}, Minor: 1, GI: -1, CI: -1})
+	if err := w.WriteDevicePlugin(list); err != nil {
+		t.Fatal(err)
+	}
+	spec, err := cdi.Spec(cdi.DevicePluginKind, "n1", list, "all", specs.ContainerEdits{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	hooks := map[string][]string{}
+	for _, d := range spec.Devices {
+		for _, h := range d.ContainerEdits.Hooks {
+			hooks[d.Name] = append(hooks[d.Name], h.HookName+" "+h.Path+" "+strings.Join(h.Args, " "))
+			if h.Timeout == nil || *h.Timeout < 5 || *h.Timeout > 60 {
+				t.Errorf("timeout of the hook is %v", h.Timeout)
+			}
+		}
+	}
+	if diff := cmp.Diff(map[string][]string{"GPU-a": {"createRuntime " + program + " hook GPU-a"}}, hooks); diff != "" {
+		t.Errorf("hooks (-want +got):\n%s", diff)
+	}
+	bounded.Hooks[0].Path += "-gone"
+	if _, err := w.Resolve(bounded); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("a hook that is not there: %v", err)
+	}
+}

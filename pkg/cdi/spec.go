@@ -32,7 +32,18 @@ type Node struct {
 type Device struct {
 	Names []string // every name under which it can be asked for
 	Nodes []Node
+	Hooks []Hook
 }
+
+// Hook is a program that the runtime runs when it makes a container, before the container's process starts. Its first argument is
+// its own name. One that fails stops the start, with what it says.
+type Hook struct {
+	Path string // on the host
+	Args []string
+}
+
+// hookTimeout bounds a hook that does not end by itself, in seconds.
+const hookTimeout = 10
 
 // Qualified is the name that the kubelet hands to the runtime.
 func Qualified(kind, name string) string { return kind + "=" + name }
@@ -56,11 +67,11 @@ func Spec(kind, owner string, list []Device, all string, common specs.ContainerE
 		}
 		everything = append(everything, d.Nodes...)
 		for _, name := range d.Names {
-			spec.Devices = append(spec.Devices, device(name, d.Nodes))
+			spec.Devices = append(spec.Devices, device(name, d.Nodes, d.Hooks))
 		}
 	}
 	if all != "" && len(list) > 0 {
-		spec.Devices = append(spec.Devices, device(all, unique(everything)))
+		spec.Devices = append(spec.Devices, device(all, unique(everything), nil))
 	}
 	version, err := specs.MinimumRequiredVersion(spec)
 	if err != nil {
@@ -79,12 +90,16 @@ func unique(nodes []Node) []Node {
 	})
 }
 
-func device(name string, nodes []Node) specs.Device {
+func device(name string, nodes []Node, hooks []Hook) specs.Device {
 	d := specs.Device{Name: name}
 	for _, n := range nodes {
 		d.ContainerEdits.DeviceNodes = append(d.ContainerEdits.DeviceNodes, &specs.DeviceNode{
 			Path: n.Path, HostPath: n.HostPath, Type: "c", Major: n.Major, Minor: n.Minor, Permissions: "rw",
 		})
+	}
+	for _, h := range hooks {
+		timeout := hookTimeout
+		d.ContainerEdits.Hooks = append(d.ContainerEdits.Hooks, &specs.Hook{HookName: "createRuntime", Path: h.Path, Args: h.Args, Timeout: &timeout})
 	}
 	return d
 }

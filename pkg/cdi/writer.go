@@ -17,6 +17,7 @@ type Target struct {
 	Names  []string
 	Minor  int
 	GI, CI int // -1 for a whole GPU
+	Hooks  []Hook
 }
 
 // Writer makes specs of targets and writes them.
@@ -37,7 +38,12 @@ func (w *Writer) Resolve(t Target) (Device, error) {
 	if err != nil {
 		return Device{}, err
 	}
-	d := Device{Names: t.Names, Nodes: []Node{gpu}}
+	for _, h := range t.Hooks {
+		if _, err := os.Stat(h.Path); err != nil {
+			return Device{}, fmt.Errorf("hook of CDI device %v: %w", t.Names, err)
+		}
+	}
+	d := Device{Names: t.Names, Nodes: []Node{gpu}, Hooks: t.Hooks}
 	if t.GI < 0 {
 		return d, nil
 	}

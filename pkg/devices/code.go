@@ -29,6 +29,7 @@ const (
 	ErrFunctionNotFound      Code = 13
 	ErrLost                  Code = 15
 	ErrResetRequired         Code = 16
+	ErrOperatingSystem       Code = 17
 	ErrVersionMismatch       Code = 18
 	ErrInUse                 Code = 19
 	ErrInsufficientResources Code = 23
@@ -48,6 +49,7 @@ var codeNames = map[Code]string{
 	ErrFunctionNotFound:      "FUNCTION_NOT_FOUND",
 	ErrLost:                  "GPU_IS_LOST",
 	ErrResetRequired:         "RESET_REQUIRED",
+	ErrOperatingSystem:       "OPERATING_SYSTEM",
 	ErrVersionMismatch:       "LIB_RM_VERSION_MISMATCH",
 	ErrInUse:                 "IN_USE",
 	ErrInsufficientResources: "INSUFFICIENT_RESOURCES",

@@ -25,6 +25,7 @@ type (
 type Driver interface {
 	Enumerator
 	Persister
+	MemoryLimiter
 	Partitioner
 	ProcessLister
 	EventSource
@@ -68,6 +69,28 @@ type Enumerator interface {
 type Persister interface {
 	PersistenceMode(GPUHandle) (on bool, err error)
 	SetPersistenceMode(gpu GPUHandle, on bool) error
+}
+
+// NoMemoryLimit is the hard limit of a cgroup that has none.
+const NoMemoryLimit = ^uint64(0)
+
+// MemoryLimits is what the processes of one cgroup may take of the memory of one GPU, in bytes.
+type MemoryLimits struct {
+	Soft uint64 // is theirs in any case
+	Hard uint64 // above it allocations fail; NoMemoryLimit: they do not
+	Used uint64
+}
+
+// MemoryLimiter bounds what the processes of a cgroup take of a GPU. The calls came with driver 615: before it they answer
+// ErrFunctionNotFound, and ErrNotSupported where the GPU or its mode cannot. A cgroup is named by the path of its folder below
+// a mounted cgroup v2 hierarchy; one that cannot be opened answers ErrOperatingSystem. Limits go with their cgroup.
+type MemoryLimiter interface {
+	// ReservedMemory is what the driver keeps of the GPU's memory for itself, in bytes.
+	ReservedMemory(GPUHandle) (uint64, error)
+	// SetMemoryLimits takes soft 0 and hard NoMemoryLimit for no limits.
+	SetMemoryLimits(gpu GPUHandle, cgroup string, soft, hard uint64) error
+	// MemoryLimits may answer ErrNotFound for a cgroup without limits.
+	MemoryLimits(gpu GPUHandle, cgroup string) (MemoryLimits, error)
 }
 
 // Program is the driver's own program, nvidia-smi, for what the library has no call for. It is no part of a session but a

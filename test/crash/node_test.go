@@ -94,6 +94,7 @@ func newNode(t *testing.T, machine string) *node {
 		t.Fatal(err)
 	}
 	n := &node{Kubelet: kubelet.Start(t), t: t, dir: dir, paths: driverroot.Under(filepath.Join(dir, "r"))}
+	n.paths.Major = 240 // other tests simulate drivers at the same time
 	if n.driver, err = daemon.Start(daemon.Options{Node: hardware, Paths: n.paths, Artifacts: artifacts}); err != nil {
 		t.Fatal(err)
 	}

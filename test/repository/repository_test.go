@@ -28,10 +28,10 @@ const root = "../.."
 var layers = [][]string{
 	{"cmd/"},
 	{"internal/command"},
-	{"internal/deviceplugin", "internal/dra", "internal/report", "internal/usage", "internal/daemon", "internal/source"},
+	{"internal/deviceplugin", "internal/dra", "internal/limits", "internal/report", "internal/usage", "internal/daemon", "internal/source"},
 	{"internal/agent"},
 	{"internal/config/nvidia"},
-	{"internal/config", "internal/state", "internal/kubelet", "internal/schema"},
+	{"internal/config", "internal/state", "internal/kubelet", "internal/cgroup", "internal/schema"},
 	{"internal/config/strict"},
 	{"pkg/cdi", "pkg/devices/devicestest", "pkg/devices/sim", "pkg/devices/nvml"},
 	{"pkg/devices"},
@@ -106,6 +106,9 @@ func checkImport(t *testing.T, path, imported string, from int) {
 func TestPurePackages(t *testing.T) {
 	for _, p := range packages(t) {
 		path := strings.TrimPrefix(p.ImportPath, "gpuslice/")
+		if path == "internal/limits/hook" && slices.ContainsFunc(p.Imports, func(i string) bool { return strings.Contains(i, ".") || strings.HasPrefix(i, "gpuslice/") }) {
+			t.Errorf("%s imports %v: it runs on the host in every start of a container", path, p.Imports)
+		}
 		if path != "pkg/mig" && path != "pkg/timeslice" && path != "pkg/topology" {
 			continue
 		}

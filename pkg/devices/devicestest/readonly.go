@@ -26,6 +26,7 @@ var readOnlyLines = []line{
 	{"waiting without events times out", waitTimesOut},
 	{"the way between two GPUs is one way", oneWay},
 	{"NVLinks have two ends", twoEnds},
+	{"what is no cgroup has no memory limits", noCgroupNoLimits},
 }
 
 func beforeInit(b *bench) error {
@@ -196,6 +197,25 @@ func shutdownEndsHandles(b *bench) error {
 	_, stale := t.UUID(t.gpu)
 	return errors.Join(want("UUID after Shutdown", closed, devices.ErrUninitialized),
 		want("UUID with a handle of the session before", stale, devices.ErrNotFound, devices.ErrInvalidArgument))
+}
+
+// noCgroupNoLimits takes a driver without limits, too: what it may not do is to answer.
+func noCgroupNoLimits(b *bench) error {
+	targets, err := b.all(Client{Name: "first"})
+	if err != nil {
+		return err
+	}
+	var errs []error
+	for _, t := range targets {
+		_, none := t.MemoryLimits(t.gpu, "/there/is/no/such/cgroup")
+		errs = append(errs, want("MemoryLimits", none, devices.ErrOperatingSystem, devices.ErrNotSupported, devices.ErrFunctionNotFound))
+		total, totalErr := t.Memory(t.gpu)
+		reserved, err := t.ReservedMemory(t.gpu)
+		if err == nil && totalErr == nil && reserved >= total {
+			errs = append(errs, fmt.Errorf("%d bytes of %d are reserved", reserved, total))
+		}
+	}
+	return errors.Join(errs...)
 }
 
 func waitTimesOut(b *bench) error {

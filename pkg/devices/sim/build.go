@@ -48,6 +48,7 @@ var driverStates = []string{driverLoaded: "loaded", driverUnloaded: "unloaded", 
 func (m *Machine) buildDriver(f driverFile) error {
 	m.version = cmp.Or(f.Version, defaultVersion)
 	m.profileNames = f.ProfileNames == nil || *f.ProfileNames
+	m.memoryLimits = f.MemoryLimits
 	var major, minor int
 	if n, err := fmt.Sscanf(cmp.Or(f.CUDA, defaultCUDA), "%d.%d", &major, &minor); err != nil || n != 2 {
 		return fmt.Errorf("driver: cuda %q is not of the form 13.2", f.CUDA)
@@ -115,6 +116,7 @@ func (m *Machine) buildGPU(f gpuFile) (*gpu, error) {
 		traits: traits{
 			swapped: f.SwappedHalves, modeResets: f.ModeChangeResets, renumbers: f.RenumberOnReset,
 			noEvents: f.Events != nil && !*f.Events, fixedMinor: f.Minor != nil, resetAnswer: resetKind(answer),
+			reservedMiB: mod.memoryMiB / defaultReserve,
 		},
 	}
 	g.mig = len(f.Instances) > 0
@@ -134,8 +136,11 @@ func (m *Machine) buildGPU(f gpuFile) (*gpu, error) {
 	return g, g.fix(f)
 }
 
-// fix takes the names that the file gives.
+// fix takes the names and numbers that the file gives.
 func (g *gpu) fix(f gpuFile) error {
+	if f.ReservedMiB != nil {
+		g.reservedMiB = *f.ReservedMiB
+	}
 	if f.Minor != nil {
 		g.minor = *f.Minor
 		if g.minor < 0 {

@@ -144,7 +144,7 @@ func (m *Machine) AddGPU(modelKey, busID string) (number int, err error) {
 	if !ok || slices.ContainsFunc(m.gpus, func(g *gpu) bool { return g.busID == full }) {
 		return 0, fmt.Errorf("bus id %q: %w", busID, devices.ErrInvalidArgument)
 	}
-	g := &gpu{model: mod, busID: full, minor: m.freeMinor()}
+	g := &gpu{model: mod, busID: full, minor: m.freeMinor(), traits: traits{reservedMiB: mod.memoryMiB / defaultReserve}}
 	m.place(g)
 	g.uuid = m.defaultUUID(g.number)
 	return g.number, nil

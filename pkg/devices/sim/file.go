@@ -31,6 +31,7 @@ type driverFile struct {
 	CUDA         string `yaml:"cuda"`         // defaultCUDA
 	State        string `yaml:"state"`        // loaded, unloaded, mismatched; loaded
 	ProfileNames *bool  `yaml:"profileNames"` // the driver tells profile names; true
+	MemoryLimits *bool  `yaml:"memoryLimits"` // cgroups can be given limits; true from driver 615 on
 }
 
 // gpuFile is one GPU, or count equal ones.
@@ -52,6 +53,7 @@ type gpuFile struct {
 	RenumberOnReset  bool                `yaml:"renumberOnReset"`
 	Events           *bool               `yaml:"events"` // the GPU has events; true
 	Persistence      bool                `yaml:"persistence"`
+	ReservedMiB      *uint64             `yaml:"reservedMiB"` // memory that the driver keeps for itself; a 128th
 	Lost             bool                `yaml:"lost"`
 	Profiles         map[int]profilePart `yaml:"profiles"` // other names or sizes, by profile id
 	Processes        []processFile       `yaml:"processes"`

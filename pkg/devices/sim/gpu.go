@@ -27,6 +27,7 @@ type traits struct {
 	noEvents    bool
 	fixedMinor  bool
 	resetAnswer resetKind
+	reservedMiB uint64 // of the memory, by the driver
 }
 
 // gpu is a physical GPU. All fields are guarded by the machine's lock.
@@ -45,6 +46,7 @@ type gpu struct {
 	pending     bool
 	gis         []*gpuInstance // by id
 	processes   []Process
+	limits      []memoryLimit
 }
 
 // gpuInstance is a live GPU instance; a destroyed one is no longer in its GPU's list.

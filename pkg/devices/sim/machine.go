@@ -32,6 +32,7 @@ type Machine struct {
 	version      string
 	cudaVersion  int
 	profileNames bool
+	memoryLimits *bool // nil: as the version has it
 	bootID       string
 	boots        int
 	seed         int64

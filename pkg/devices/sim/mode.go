@@ -35,7 +35,7 @@ func (g *gpu) reset() {
 
 // reload is what a boot or a load of the driver leaves of a GPU.
 func (g *gpu) reload() {
-	g.timeSlice = 0
+	g.timeSlice, g.limits = 0, nil
 	if !g.model.modeSurvivesReboot {
 		g.pending = false
 	}

@@ -28,6 +28,8 @@ var controls = []control{
 	{"restore", "GPU", 1, 1, onNumber((*sim.Machine).Restore)},
 	{"reset", "GPU", 1, 1, onNumber((*sim.Machine).Reset)},
 	{"persistence", "GPU on|off", 2, 2, (*Daemon).controlPersistence},
+	{"memory-limits", "GPU", 1, 1, (*Daemon).listMemoryLimits},
+	{"memory-limit", "GPU CGROUP BYTES|none", 3, 3, (*Daemon).controlMemoryLimit},
 	{"xid", "GPU XID [GI CI]", 2, 4, (*Daemon).controlXID},
 	{"event", "GPU TYPE DATA", 3, 3, (*Daemon).controlEvent},
 	{"start-process", "GPU PID [slot=3g.40gb@4] [ci=0] [kind=compute|graphics|mps] [mib=N] [namespace=N/N]", 2, many, (*Daemon).startProcess},

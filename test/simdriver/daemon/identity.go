@@ -20,8 +20,6 @@ var identityCalls = map[string]handler{
 	"nvmlDeviceGetPciInfo":               pciInfo,
 	"nvmlDeviceGetPciInfo_v2":            pciInfo,
 	"nvmlDeviceGetPciInfo_v3":            pciInfo,
-	"nvmlDeviceGetMemoryInfo":            memoryInfo,
-	"nvmlDeviceGetMemoryInfo_v2":         memoryInfoV2,
 }
 
 // number answers a property that is a number.
@@ -88,39 +86,5 @@ func (r *request) putPCI(busID string, info abi.PCIInfo) error {
 	abi.SetText(info.BusID[:], busID)
 	abi.SetText(info.BusIDLegacy[:], fmt.Sprintf("%04X:%02X:%02X.0", info.Domain, info.Bus, info.Device))
 	r.put(info)
-	return nil
-}
-
-// memory is the total, and what the processes take that were started on the machine.
-func (r *request) memory() (total, used uint64, err error) {
-	d, h, at, err := r.onDevice()
-	if err != nil {
-		return 0, 0, err
-	}
-	if total, err = d.Memory(h); err != nil {
-		return 0, 0, err
-	}
-	return total, min(r.daemon.used(at), total), nil
-}
-
-func memoryInfo(r *request) error {
-	total, used, err := r.memory()
-	if err != nil {
-		return err
-	}
-	r.put(abi.Memory{Total: total, Free: total - used, Used: used})
-	return nil
-}
-
-func memoryInfoV2(r *request) error {
-	total, used, err := r.memory()
-	if err != nil {
-		return err
-	}
-	m := abi.MemoryV2{Version: r.in.Uint32(), Total: total, Free: total - used, Used: used}
-	if m.Version != abi.Version(m, 2) {
-		return devices.Code(abi.VersionMismatch)
-	}
-	r.put(m)
 	return nil
 }

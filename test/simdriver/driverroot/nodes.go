@@ -72,7 +72,7 @@ func nodes(p Paths, s State) tree {
 	add(ConfigNode, node(majorCaps, capConfig, modeSpecial))
 	add(MonitorNode, node(majorCaps, capMonitor, modeSpecial))
 	for _, g := range s.GPUs {
-		add(GPUNode(g.Minor), node(majorGPU, g.Minor, modeDevice))
+		add(GPUNode(g.Minor), node(p.major(), g.Minor, modeDevice))
 		if !g.CanMIG {
 			continue
 		}

@@ -31,7 +31,19 @@ import (
 
 // Paths are the four roots, as the flags --driver-root, --dev-root, --proc-root and --sys-root of a program name them: nodes
 // lie in Dev/dev, while Proc and Sys stand for /proc and /sys themselves.
-type Paths struct{ Root, Dev, Proc, Sys string }
+type Paths struct {
+	Root, Dev, Proc, Sys string
+	// Major is the major number of the nodes of GPUs; 0 is NVIDIA's own. Drivers that are simulated side by side on one machine
+	// need numbers of their own, because a process in another mount namespace is known to hold a GPU by the number alone.
+	Major int
+}
+
+func (p Paths) major() int {
+	if p.Major == 0 {
+		return majorGPU
+	}
+	return p.Major
+}
 
 // Under puts everything below one folder.
 func Under(root string) Paths {

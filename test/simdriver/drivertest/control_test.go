@@ -91,6 +91,33 @@ func TestSessionsAreListed(t *testing.T) {
 	eventually(t, "the session is gone", func() bool { return n.control("sessions") == "" })
 }
 
+// Limits that a process sets and those of a control are the same ones. The driver's own answers come through.
+func TestMemoryLimitsCrossTheLibrary(t *testing.T) {
+	n := startNode(t, "driver: {version: 615.28.01}\ngpus: [{model: l40s, reservedMiB: 68}, {model: h100-sxm5-80gb, mig: true}]")
+	d, _ := n.opened()
+	gpu, cut := must[devices.GPUHandle](t)(d.GPUByIndex(0)), must[devices.GPUHandle](t)(d.GPUByIndex(1))
+	cgroup := t.TempDir()
+	if got := must[uint64](t)(d.ReservedMemory(gpu)); got != 68<<20 {
+		t.Errorf("reserved are %d bytes", got)
+	}
+	_, err := d.MemoryLimits(gpu, cgroup)
+	answers(t, "no limit", err, devices.ErrNotFound)
+	check(t, d.SetMemoryLimits(gpu, cgroup, 1<<20, 3<<20))
+	if got := n.control("memory-limits", "0"); got != cgroup+" soft=1048576 hard=3145728\n" {
+		t.Errorf("limits are %q", got)
+	}
+	n.control("memory-limit", "0", cgroup, "4194304")
+	if got := must[devices.MemoryLimits](t)(d.MemoryLimits(gpu, cgroup)); got != (devices.MemoryLimits{Hard: 4 << 20}) {
+		t.Errorf("limits are %+v", got)
+	}
+	n.control("memory-limit", "0", cgroup, "none")
+	_, err = d.MemoryLimits(gpu, cgroup)
+	answers(t, "limit taken away", err, devices.ErrNotFound)
+	answers(t, "no cgroup", d.SetMemoryLimits(gpu, "/nowhere", 0, 1<<20), devices.ErrOperatingSystem)
+	answers(t, "too much", d.SetMemoryLimits(gpu, cgroup, 0, 1<<50), devices.ErrInvalidArgument)
+	answers(t, "MIG mode", d.SetMemoryLimits(cut, cgroup, 0, 1<<20), devices.ErrNotSupported)
+}
+
 // A control that is wrong says what would be right, and changes nothing.
 func TestWrongControlsAreExplained(t *testing.T) {
 	n := startNode(t, twoCut)
@@ -105,6 +132,8 @@ func TestWrongControlsAreExplained(t *testing.T) {
 		{[]string{"lose", "x"}, "\"x\" is no number"},
 		{[]string{"lose", "9"}, "gpu number 9: driver answered NOT_FOUND"},
 		{[]string{"persistence", "0", "yes"}, "\"yes\" is not one of off, on"},
+		{[]string{"memory-limit", "0", "/", "much"}, "\"much\" is neither a number of bytes nor none"},
+		{[]string{"memory-limit", "0", "/nowhere", "1"}, "OPERATING_SYSTEM"},
 		{[]string{"fail", "call=Explode"}, "unknown call \"Explode\""},
 		{[]string{"fail", "color=red"}, "\"color=red\" is not KEY=VALUE with a key of call, client"},
 		{[]string{"heal", "7"}, "no fault 7"},

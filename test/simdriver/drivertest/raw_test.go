@@ -142,7 +142,7 @@ func TestGoNVMLReadsEveryStructure(t *testing.T) {
 	if got.Memory[0] != (nvml.Memory{Total: total, Used: used, Free: total - used}) {
 		t.Errorf("memory is %+v", got.Memory[0])
 	}
-	if m := got.MemoryV2[0]; m.Total != total || m.Used != used || m.Free != total-used {
+	if m := got.MemoryV2[0]; m.Total != total || m.Used != used || m.Reserved == 0 || m.Free != total-used-m.Reserved {
 		t.Errorf("memory is %+v", m)
 	}
 	slices := []nvml.DeviceAttributes{

@@ -108,11 +108,15 @@ func TestNoCallDiesOfAMissingSymbol(t *testing.T) {
 	answers["Processes"] = err
 	_, answers["Processes of MPS"] = d.Processes(gpu, devices.MPSProcess)
 	_, answers["EventTypes"] = d.EventTypes(gpu)
+	_, answers["ReservedMemory"] = d.ReservedMemory(gpu)
+	_, answers["MemoryLimits"] = d.MemoryLimits(gpu, "/")
+	answers["SetMemoryLimits"] = d.SetMemoryLimits(gpu, "/", 0, devices.NoMemoryLimit)
 	absent := devices.ErrFunctionNotFound
 	want := map[string]error{
 		"Brand": nil, "ComputeCapability": nil, "Processes": nil, "EventTypes": nil,
 		"Architecture": absent, "MIGMode": absent, "SetMIGMode": absent, "GIProfile": absent, "GIPlacements": absent, "GIs": absent,
 		"CreateGI": absent, "MaxMIGDevices": absent, "MIGDevice": absent, "MIGDeviceIDs": absent, "Processes of MPS": absent,
+		"ReservedMemory": absent, "MemoryLimits": absent, "SetMemoryLimits": absent,
 	}
 	if diff := cmp.Diff(want, answers, cmpopts.EquateErrors()); diff != "" {
 		t.Errorf("answers (-want +got):\n%s", diff)

@@ -59,6 +59,18 @@ func (d driver) SetPersistenceMode(h devices.GPUHandle, on bool) error {
 	return d.invoke(0, "SetPersistenceMode", nil, h, on)
 }
 
+func (d driver) ReservedMemory(h devices.GPUHandle) (uint64, error) {
+	return ask[uint64](d, "ReservedMemory", h)
+}
+
+func (d driver) SetMemoryLimits(h devices.GPUHandle, cgroup string, soft, hard uint64) error {
+	return d.invoke(0, "SetMemoryLimits", nil, h, cgroup, soft, hard)
+}
+
+func (d driver) MemoryLimits(h devices.GPUHandle, cgroup string) (devices.MemoryLimits, error) {
+	return ask[devices.MemoryLimits](d, "MemoryLimits", h, cgroup)
+}
+
 func (d driver) MIGMode(h devices.GPUHandle) (current, pending bool, err error) {
 	return askTwo[bool, bool](d, "MIGMode", h)
 }

@@ -19,6 +19,9 @@
 #define LIST(pointer)    {(void *)(pointer), (pointer) ? UNBOUNDED : 0, FLOW_OUT}
 // A structure with a version has its size in there.
 #define VERSIONED(p)     {(void *)(p), (p) ? (p)->version & 0xFFFFFF : 1, FLOW_BOTH}
+// FIELD is one member of a structure, NAME one that is a string.
+#define FIELD(p, f, way) {(p) ? (void *)&(p)->f : NULL, sizeof (p)->f, way}
+#define NAME(p, f)       {(p) ? (void *)(p)->f : NULL, (p) && (p)->f ? strlen((p)->f) + 1 : 1, FLOW_IN}
 // In the library of old drivers an event had no instances.
 #define OLD_EVENT(event) {(void *)(event), offsetof(nvmlEventData_t, gpuInstanceId), FLOW_OUT}
 
@@ -67,6 +70,8 @@ NVML(nvmlDeviceGetMemoryInfo, (nvmlDevice_t device, nvmlMemory_t *memory), IN(de
 NVML(nvmlDeviceGetMemoryInfo_v2, (nvmlDevice_t device, nvmlMemory_v2_t *memory), IN(device), VERSIONED(memory))
 NVML(nvmlDeviceGetPersistenceMode, (nvmlDevice_t device, nvmlEnableState_t *mode), IN(device), OUT(mode))
 NVML(nvmlDeviceSetPersistenceMode, (nvmlDevice_t device, nvmlEnableState_t mode), IN(device), IN(mode))
+NVML(nvmlDeviceSetMemoryLimits_v1, (nvmlDevice_t device, nvmlSetMemoryLimits_v1_t *l), IN(device), NAME(l, nameSpace), FIELD(l, softLimit, FLOW_IN), FIELD(l, hardLimit, FLOW_IN))
+NVML(nvmlDeviceGetMemoryLimits_v1, (nvmlDevice_t device, nvmlGetMemoryLimits_v1_t *l), IN(device), NAME(l, nameSpace), FIELD(l, softLimit, FLOW_OUT), FIELD(l, hardLimit, FLOW_OUT), FIELD(l, currentUsed, FLOW_OUT))
 
 // How GPUs reach each other.
 NVML(nvmlDeviceGetTopologyCommonAncestor, (nvmlDevice_t a, nvmlDevice_t b, nvmlGpuTopologyLevel_t *level), IN(a), IN(b), OUT(level))
