@@ -86,8 +86,12 @@ cover: ## print the coverage of pkg/ and internal/
 
 ci: verify lint test cases mutants demo ## everything that must hold before a change lands
 
-full: ci bench ## ci and what takes longer
+full: ci ## ci and what takes longer: other Kubernetes releases, a soak, the budgets, every plan
+	$(MAKE) e2e K8S=1.36.3
+	$(MAKE) e2e K8S=1.34.4
+	$(MAKE) soak
 	GPUSLICE_EVERY_PLAN=1 go test -timeout 60m -run TestEveryPlanApplied ./pkg/mig
+	$(MAKE) bench
 
 clean: ## remove what the build made
 	rm -rf bin .out

@@ -14,6 +14,7 @@ import (
 	"strings"
 	"testing"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"gpuslice/test/cluster/node"
@@ -110,15 +111,60 @@ func TestStreamIsReset(t *testing.T) {
 func TestLostGPU(t *testing.T) {
 	s := begin(t, "3xl40s", config+"nodes: [{gpus: [{layout: whole}]}]\n")
 	s.offers(map[string]int64{"nvidia.com/gpu": 3})
-	s.must(s.Driver.Machine().Lose(1))
+	s.must(s.Run(t.Context(), stage.Workload{Name: "worker", Resource: "nvidia.com/gpu"}))
+	held, err := s.Sees(t.Context(), "worker")
+	s.must(err)
+	if len(held) != 1 {
+		t.Fatalf("the pod sees %v", held)
+	}
+	number := s.number(held[0])
+	s.must(s.Driver.Machine().Lose(number))
 	s.offers(map[string]int64{"nvidia.com/gpu": 2})
 	s.within(soon, "condition names the GPU", func(ctx context.Context) error {
 		c, err := s.Condition(ctx)
-		if err == nil && (c.Reason != "GPUFault" || !strings.Contains(c.Message, "gpu-1")) {
+		if err == nil && (c.Reason != "GPUFault" || !strings.Contains(c.Message, fmt.Sprintf("gpu-%d", number))) {
 			err = fmt.Errorf("%s: %s", c.Reason, c.Message)
 		}
 		return err
 	})
-	s.must(s.Driver.Machine().Restore(1))
+	s.health("worker", held[0], corev1.ResourceHealthStatusUnhealthy)
+	s.must(s.Driver.Machine().Restore(number))
 	s.offers(map[string]int64{"nvidia.com/gpu": 3})
+	s.health("worker", held[0], corev1.ResourceHealthStatusHealthy)
+}
+
+// number is the machine's own for a GPU.
+func (s *scene) number(uuid string) int {
+	s.t.Helper()
+	for _, g := range s.Driver.Machine().GPUs() {
+		if g.UUID == uuid {
+			return g.Number
+		}
+	}
+	s.t.Fatalf("no GPU is %s", uuid)
+	return 0
+}
+
+// health wants the pod's own status to say how its device is; kubelets before 1.36 do not by default.
+func (s *scene) health(pod, device string, want corev1.ResourceHealthStatus) {
+	s.t.Helper()
+	if release := os.Getenv("K8S"); strings.HasPrefix(release, "1.34.") || strings.HasPrefix(release, "1.35.") {
+		return
+	}
+	s.within(soon, fmt.Sprintf("pod says %s", want), func(ctx context.Context) error {
+		p, err := s.Client.CoreV1().Pods(stage.Namespace).Get(ctx, pod, metav1.GetOptions{})
+		if err != nil {
+			return err
+		}
+		for _, c := range p.Status.ContainerStatuses {
+			for _, r := range c.AllocatedResourcesStatus {
+				for _, h := range r.Resources {
+					if string(r.Name) == "nvidia.com/gpu" && string(h.ResourceID) == device && h.Health == want {
+						return nil
+					}
+				}
+			}
+		}
+		return fmt.Errorf("status %+v", p.Status.ContainerStatuses)
+	})
 }
