@@ -24,12 +24,18 @@ type bounds struct {
 	limit time.Duration
 
 	mu      sync.Mutex
-	hanging map[string]string // key (bus id, or "" for the library) -> operation that hangs
-	count   int
+	hanging map[string]abandoned // by key: bus id, or "" for the library
+	count   int                  // of those that are late
+}
+
+// abandoned is a call that was left alone.
+type abandoned struct {
+	operation string
+	late      bool // it took longer than its limit; one that was broken off by its caller has done nothing wrong
 }
 
 func newBounds(limit time.Duration) *bounds {
-	return &bounds{limit: limit, hanging: map[string]string{}}
+	return &bounds{limit: limit, hanging: map[string]abandoned{}}
 }
 
 // do runs fn, which calls the driver on behalf of one GPU, for at most the limit.
@@ -48,10 +54,10 @@ func (b *bounds) do(ctx context.Context, key, operation string, fn func() error)
 	case err := <-done:
 		return err
 	case <-timer.C:
-		b.abandon(key, operation, returned)
+		b.abandon(key, abandoned{operation, true}, returned)
 		return fmt.Errorf("%s for %v: %w", operation, b.limit, ErrHung)
 	case <-ctx.Done():
-		b.abandon(key, operation, returned)
+		b.abandon(key, abandoned{operation, false}, returned)
 		return fmt.Errorf("%s: %w", operation, context.Cause(ctx))
 	}
 }
@@ -59,23 +65,28 @@ func (b *bounds) do(ctx context.Context, key, operation string, fn func() error)
 func (b *bounds) suspect(key string) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if operation, ok := b.hanging[key]; ok {
-		return fmt.Errorf("%s has not returned yet: %w", operation, ErrHung)
+	if call, ok := b.hanging[key]; ok {
+		return fmt.Errorf("%s has not returned yet: %w", call.operation, ErrHung)
 	}
 	return nil
 }
 
 // abandon leaves the call alone and lifts the suspicion if it ever returns.
-func (b *bounds) abandon(key, operation string, returned <-chan struct{}) {
+func (b *bounds) abandon(key string, call abandoned, returned <-chan struct{}) {
+	change := func(by int) {
+		if call.late {
+			b.count += by
+		}
+	}
 	b.mu.Lock()
-	b.hanging[key] = operation
-	b.count++
+	b.hanging[key] = call
+	change(1)
 	b.mu.Unlock()
 	go func() {
 		<-returned
 		b.mu.Lock()
 		delete(b.hanging, key)
-		b.count--
+		change(-1)
 		b.mu.Unlock()
 	}()
 }
@@ -86,8 +97,8 @@ func (b *bounds) exhausted(gpus int) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	ill := 0
-	for key := range b.hanging {
-		if strings.Contains(key, ":") {
+	for key, call := range b.hanging {
+		if call.late && strings.Contains(key, ":") {
 			ill++
 		}
 	}

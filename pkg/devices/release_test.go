@@ -137,6 +137,26 @@ func TestExhausted(t *testing.T) {
 	}
 }
 
+// P11: calls that the end of the process breaks off are no sign of illness, however many there are.
+func TestBrokenOffCallsExhaustNobody(t *testing.T) {
+	m := machine(t, "9xl40s")
+	hw := open(m)
+	snapshot(t, hw)
+	defer fault(t, m, sim.Fault{Call: "Name", Form: sim.Hung})()
+	ctx, cancel := context.WithCancel(t.Context())
+	reading := make(chan struct{})
+	go func() {
+		defer close(reading)
+		_, _ = hw.Snapshot(ctx) // it is broken off
+	}()
+	eventually(t, func() bool { return m.Calls("test")["Name"] >= 18 }) // every GPU a second time
+	cancel()
+	<-reading
+	if hw.Exhausted() {
+		t.Error("exhausted by the end of the context")
+	}
+}
+
 // A process that has the device node open is named, by whichever path it opened it; this process is not.
 func TestNodeHolders(t *testing.T) {
 	dev := t.TempDir()
