@@ -241,7 +241,7 @@ func (p *process) frontEnds(ctx context.Context, group *errgroup.Group, a *agent
 
 // exitWhenExhausted ends a process of which so many driver calls hang that only a new one can help.
 func exitWhenExhausted(ctx context.Context, hw *devices.Hardware) error {
-	tick := time.NewTicker(time.Second)
+	tick := time.NewTicker(5 * time.Second) // a call hangs for six times as long before it counts
 	defer tick.Stop()
 	for {
 		select {

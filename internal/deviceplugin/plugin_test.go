@@ -29,7 +29,7 @@ import (
 	"gpuslice/pkg/cdi"
 	"gpuslice/pkg/devices"
 	"gpuslice/pkg/devices/sim"
-	fake "gpuslice/test/kubelet"
+	fake "gpuslice/test/kubelet/kubelettest"
 )
 
 // limit is ten times the 30 s that a lost stream may take, soon ten times what a list may.
@@ -195,7 +195,7 @@ func TestNoRegistrationBesideAStream(t *testing.T) {
 	r := newRig(t, "1xl40s", "cdi")
 	r.healthy("gpu", 1)
 	before := r.Registers()
-	looks := time.NewTimer(2 * time.Second) // eight looks at socket and stream, twenty passes of the agent
+	looks := time.NewTimer(4 * time.Second) // four looks at socket and stream, forty passes of the agent
 	defer looks.Stop()
 	<-looks.C
 	if after := r.Registers(); after != before {

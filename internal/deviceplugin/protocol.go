@@ -40,6 +40,10 @@ func (i *incarnation) ListAndWatch(_ *pluginapi.Empty, stream grpc.ServerStreami
 		i.mu.Lock()
 		i.streams--
 		i.mu.Unlock()
+		select {
+		case i.ended <- struct{}{}:
+		default: // the watch is about to look anyway
+		}
 	}()
 	var sent []*pluginapi.Device
 	for first := true; ; first = false {

@@ -77,6 +77,7 @@ func (s *server) watch(ctx context.Context, path string, before uint64) error {
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		case <-tick.C:
+		case <-s.ended:
 		}
 		if _, err := os.Lstat(path); errors.Is(err, os.ErrNotExist) {
 			return errSocketGone

@@ -22,8 +22,8 @@ import (
 )
 
 const (
-	// watchEvery is how often a server looks whether its socket and stream are still there.
-	watchEvery = 250 * time.Millisecond
+	// watchEvery is how often a server looks whether its socket is still there; the end of a stream makes it look at once.
+	watchEvery = time.Second
 	// streamLimit is how long the kubelet may take from accepting a registration to opening the stream.
 	streamLimit = 10 * time.Second
 	// retryEvery spaces out registrations while the kubelet is away.
@@ -44,12 +44,13 @@ type server struct {
 	mu      sync.Mutex
 	list    []*pluginapi.Device
 	changed chan struct{}
-	streams int    // open now
-	opened  uint64 // ever
+	streams int           // open now
+	opened  uint64        // ever
+	ended   chan struct{} // capacity 1: a stream has
 }
 
 func newServer(resource string, a Agent, dir, strategy string) *server {
-	return &server{resource: resource, agent: a, dir: dir, strategy: strategy, changed: make(chan struct{})}
+	return &server{resource: resource, agent: a, dir: dir, strategy: strategy, changed: make(chan struct{}), ended: make(chan struct{}, 1)}
 }
 
 // update replaces the list; streams send it when it differs.

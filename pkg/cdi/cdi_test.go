@@ -4,6 +4,7 @@
 package cdi_test
 
 import (
+	"bytes"
 	"errors"
 	"io/fs"
 	"os"
@@ -102,6 +103,45 @@ func TestFilesAreReadBackAndOnlyOursRemoved(t *testing.T) {
 	}
 	if _, err := os.Stat(foreign); err != nil {
 		t.Error(err)
+	}
+}
+
+// A spec that says the same is not written again, unless its file is gone or was changed.
+func TestSameSpecIsLeftAlone(t *testing.T) {
+	dir := t.TempDir()
+	w := writer(t, dir, specs.ContainerEdits{})
+	path := filepath.Join(dir, cdi.DevicePluginFile()+".json")
+	gpu := resolve(t, w, cdi.Target{Names: []string{"GPU-a"}, Minor: 0, GI: -1, CI: -1})
+	write := func() os.FileInfo {
+		t.Helper()
+		if err := w.WriteDevicePlugin(gpu); err != nil {
+			t.Fatal(err)
+		}
+		info, err := os.Stat(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return info
+	}
+	first := write()
+	if !os.SameFile(first, write()) {
+		t.Error("the same spec is another file")
+	}
+	good, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for why, harm := range map[string]func() error{
+		"removed":     func() error { return os.Remove(path) },
+		"overwritten": func() error { return os.WriteFile(path, []byte("{}"), 0o600) },
+	} {
+		if err := harm(); err != nil {
+			t.Fatal(err)
+		}
+		write()
+		if text, err := os.ReadFile(path); err != nil || !bytes.Equal(text, good) {
+			t.Errorf("%s: %s, %v", why, text, err)
+		}
 	}
 }
 

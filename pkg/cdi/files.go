@@ -4,6 +4,7 @@
 package cdi
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -63,11 +64,14 @@ func (f *Files) Write(name string, spec *specs.Spec) error {
 // us from what others are writing; the CDI library's own way names them all alike.
 const temporary = ".gpuslice-"
 
-// replace puts a spec that the CDI library can read in place of the one before.
+// replace puts a spec that the CDI library can read in place of the one before, unless that is the same.
 func (f *Files) replace(name string, spec *specs.Spec) (err error) {
 	text, err := json.Marshal(spec)
 	if err != nil {
 		return err
+	}
+	if before, err := os.ReadFile(filepath.Join(f.dir, name)); err == nil && bytes.Equal(before, text) {
+		return nil
 	}
 	tmp, err := os.CreateTemp(f.dir, temporary+"*.tmp")
 	if err != nil {

@@ -49,9 +49,15 @@ type Hardware struct {
 
 	mu       sync.Mutex // guards what follows
 	opened   bool
-	known    map[string]GPU    // last good reading by PCI address
-	released map[string]string // why, by PCI address; AllGPUs concerns every GPU
+	known    map[string]reading // last good one by PCI address
+	released map[string]string  // why, by PCI address; AllGPUs concerns every GPU
 	linkage  linkage
+}
+
+// reading is what a GPU said in a session of the driver.
+type reading struct {
+	GPU
+	session int
 }
 
 // New wraps a driver session that is not open yet.
@@ -63,7 +69,7 @@ func New(d Driver, opts Options) *Hardware {
 	if opts.Holders == nil {
 		opts.Holders = noHolders{}
 	}
-	return &Hardware{driver: d, opts: opts, bounds: newBounds(opts.CallLimit), known: map[string]GPU{}}
+	return &Hardware{driver: d, opts: opts, bounds: newBounds(opts.CallLimit), known: map[string]reading{}}
 }
 
 // Snapshot reads the whole node, opening the driver first if need be. It fails only when the driver as a whole does not
@@ -186,11 +192,12 @@ func (h *Hardware) readAll(ctx context.Context, listed []string, silent int) []G
 	slices.Sort(ids)
 	ids = slices.Compact(ids)
 	gpus := make([]GPU, len(ids))
+	session := h.gate.session()
 	var wg sync.WaitGroup
 	for i, id := range ids {
 		known, isKnown := h.known[id]
 		if why := h.released[id]; why != "" {
-			gpus[i] = known
+			gpus[i] = known.GPU
 			gpus[i].Released = why
 			continue
 		}
@@ -202,7 +209,7 @@ func (h *Hardware) readAll(ctx context.Context, listed []string, silent int) []G
 			continue
 		}
 		if gpus[i].Fault == nil {
-			h.known[id] = gpus[i]
+			h.known[id] = reading{gpus[i], session}
 		} else if h.reopenIfClosed(gpus[i].Fault); silent == 0 && !slices.Contains(listed, id) {
 			gpus[i].Fault = fmt.Errorf("%w: %w", ErrGone, gpus[i].Fault)
 		}
@@ -211,7 +218,7 @@ func (h *Hardware) readAll(ctx context.Context, listed []string, silent int) []G
 }
 
 // read returns the last good reading with the fault when the GPU does not answer now.
-func (h *Hardware) read(ctx context.Context, pci string, known GPU, isKnown bool) GPU {
+func (h *Hardware) read(ctx context.Context, pci string, known reading, isKnown bool) GPU {
 	fresh := make(chan GPU, 1) // not a variable: an abandoned call must not write into what we return
 	err := h.call(ctx, pci, "read GPU "+pci, func() error {
 		g, err := h.readGPU(pci, known)
@@ -223,7 +230,7 @@ func (h *Hardware) read(ctx context.Context, pci string, known GPU, isKnown bool
 	if err == nil {
 		return <-fresh
 	}
-	last := known // a copy: an abandoned call may still read known
+	last := known.GPU // a copy: an abandoned call may still read known
 	if !isKnown {
 		last = GPU{PCI: pci, Minor: -1, Index: -1, NUMA: -1, Model: "unknown"}
 	}
@@ -231,7 +238,7 @@ func (h *Hardware) read(ctx context.Context, pci string, known GPU, isKnown bool
 	return last
 }
 
-func (h *Hardware) readGPU(pci string, known GPU) (GPU, error) {
+func (h *Hardware) readGPU(pci string, known reading) (GPU, error) {
 	handle, err := h.driver.GPUByBusID(longBusID(pci))
 	if err != nil {
 		return GPU{}, fmt.Errorf("open GPU %s: %w", pci, err)
@@ -250,10 +257,10 @@ func (h *Hardware) readGPU(pci string, known GPU) (GPU, error) {
 	}
 	// A GPU in MIG mode may keep its total from a client without the right to see it: then the last one seen is still true.
 	g.MemoryMiB = cmp.Or(total>>20, known.MemoryMiB)
-	return h.readMIG(handle, g)
+	return h.readMIG(handle, g, known)
 }
 
-func (h *Hardware) readMIG(handle GPUHandle, g GPU) (GPU, error) {
+func (h *Hardware) readMIG(handle GPUHandle, g GPU, known reading) (GPU, error) {
 	g.MIG = mig.State{GPU: g.Name(), ModeNeedsReset: g.Architecture == architectureAmpere}
 	current, _, err := h.driver.MIGMode(handle)
 	if isAbsent(err) || errors.Is(err, ErrInvalidArgument) {
@@ -262,7 +269,7 @@ func (h *Hardware) readMIG(handle GPUHandle, g GPU) (GPU, error) {
 	if err != nil {
 		return GPU{}, fmt.Errorf("%s: read MIG mode: %w", g.Name(), err)
 	}
-	if g.Geometry, err = geometry(h.driver, handle, g.MemoryMiB); errors.Is(err, ErrNoPermission) && !current {
+	if g.Geometry, err = h.geometryOf(handle, g, current, known); errors.Is(err, ErrNoPermission) && !current {
 		return g, nil // it is whole, and whole it can be used
 	} else if err != nil {
 		return GPU{}, fmt.Errorf("%s: read MIG profiles: %w", g.Name(), err)

@@ -261,6 +261,37 @@ func (d odd) GIProfile(gpu devices.GPUHandle, enum int) (devices.GIProfile, erro
 	return p, err
 }
 
+// The profiles of a GPU are asked for once in a session and a MIG mode, for which the driver promises that they stay; so a poll of a
+// node where nothing happens is cheap.
+func TestProfilesAreReadOnce(t *testing.T) {
+	m := machine(t, "2xh100-sxm5-80gb")
+	hw := open(m)
+	asked := func() int { return m.Calls("test")["GIProfile"] }
+	before := snapshot(t, hw)
+	first := asked()
+	if first == 0 {
+		t.Fatal("nobody asked for profiles")
+	}
+	if after := snapshot(t, hw); lines(after) != lines(before) || after.GPUs[0].Geometry.IsZero() || asked() != first {
+		t.Errorf("%d calls, then %d more; GPUs %s", first, asked()-first, lines(after))
+	}
+	if err := hw.On(before.GPUs[1].PCI).SetMode(t.Context(), true); err != nil {
+		t.Fatal(err)
+	}
+	if snapshot(t, hw); asked() != first+first/2 {
+		t.Errorf("%d calls after the mode of one of two GPUs, want %d", asked()-first, first/2)
+	}
+	for _, why := range []map[string]string{{devices.AllGPUs: "upgrade"}, {}} { // the session ends and another begins
+		if err := hw.SetReleased(t.Context(), why); err != nil {
+			t.Fatal(err)
+		}
+		snapshot(t, hw)
+	}
+	if got := asked() - first - first/2; got != first {
+		t.Errorf("%d calls in a new session, want %d", got, first)
+	}
+}
+
 func TestModelOf(t *testing.T) {
 	for product, want := range map[string]string{
 		"NVIDIA H100 80GB HBM3": "h100-sxm5-80gb", "NVIDIA RTX 6000 Ada Generation": "rtx-6000-ada-generation", "": "unknown", "NVIDIA ///": "unknown",

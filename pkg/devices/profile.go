@@ -35,6 +35,14 @@ func profileName(p GIProfile, enum int, totalMiB uint64) string {
 	return mig.FormatName(p.Slices, gb, attributeOf[enum])
 }
 
+// geometryOf asks for the profiles once in a session: while the MIG mode lasts, the driver promises, they stay.
+func (h *Hardware) geometryOf(handle GPUHandle, g GPU, mode bool, known reading) (mig.Geometry, error) {
+	if known.UUID == g.UUID && known.session == h.gate.session() && known.MIG.Mode.Current == mode && known.IsMIGCapable() {
+		return known.Geometry, nil
+	}
+	return geometry(h.driver, handle, g.MemoryMiB)
+}
+
 // geometry asks for every profile that nvml.h knows. A profile that one driver or board lacks, or describes oddly,
 // is left out alone.
 func geometry(d Partitioner, gpu GPUHandle, totalMiB uint64) (mig.Geometry, error) {

@@ -74,7 +74,7 @@ func (h *Hardware) closeSession(ctx context.Context) error {
 func (h *Hardware) remembered() Node {
 	node := Node{Links: h.linkage.matrix}
 	for _, pci := range slices.Sorted(maps.Keys(h.known)) {
-		g := h.known[pci]
+		g := h.known[pci].GPU
 		g.Released = h.released[AllGPUs]
 		node.GPUs = append(node.GPUs, g)
 	}

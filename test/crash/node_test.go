@@ -21,7 +21,7 @@ import (
 	"time"
 
 	"gpuslice/test/crash/killer"
-	"gpuslice/test/kubelet"
+	"gpuslice/test/kubelet/kubelettest"
 	"gpuslice/test/simdriver/daemon"
 	"gpuslice/test/simdriver/driverroot"
 	"gpuslice/test/simdriver/library"
@@ -72,7 +72,7 @@ func build(dir string) (err error) {
 
 // node is hardware, files and a kubelet that outlive the agent's process.
 type node struct {
-	*kubelet.Kubelet
+	*kubelettest.Kubelet
 	t      *testing.T
 	driver *daemon.Daemon
 	paths  driverroot.Paths
@@ -93,7 +93,7 @@ func newNode(t *testing.T, machine string) *node {
 	if err != nil {
 		t.Fatal(err)
 	}
-	n := &node{Kubelet: kubelet.Start(t), t: t, dir: dir, paths: driverroot.Under(filepath.Join(dir, "r"))}
+	n := &node{Kubelet: kubelettest.Start(t), t: t, dir: dir, paths: driverroot.Under(filepath.Join(dir, "r"))}
 	n.paths.Major = 240 // other tests simulate drivers at the same time
 	if n.driver, err = daemon.Start(daemon.Options{Node: hardware, Paths: n.paths, Artifacts: artifacts}); err != nil {
 		t.Fatal(err)

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The GPUSlice Authors
 
-// Package kubelet is the kubelet's side of the device plugin protocol, for tests: strict where the real one is strict, and
-// with its faults at hand. It wipes the directory when it starts, refuses a socket name that it still holds, and can cut
-// streams, go away and come back.
+// Package kubelet is the kubelet's side of the device plugin protocol, for tests and measurements: strict where the real one is
+// strict, and with its faults at hand. It wipes the directory when it starts, refuses a socket name that it still holds, and
+// can cut streams, go away and come back. Package kubelettest makes a test of it fail by itself.
 package kubelet
 
 import (
@@ -13,9 +13,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
-	"slices"
 	"sync"
-	"testing"
 	"time"
 
 	"google.golang.org/grpc"
@@ -25,8 +23,8 @@ import (
 
 // Kubelet is one kubelet directory with a device manager in it.
 type Kubelet struct {
-	t   testing.TB
-	Dir string
+	Dir      string
+	complain func(error)
 
 	mu        sync.Mutex
 	server    *grpc.Server
@@ -38,44 +36,39 @@ type Kubelet struct {
 
 // plugin is one registered server.
 type plugin struct {
+	resource string
 	endpoint string
 	conn     *grpc.ClientConn
 	cancel   context.CancelFunc
-	devices  []*pluginapi.Device
+	lists    []List
 	alive    bool
-	history  [][]*pluginapi.Device
 }
 
-// Start makes a kubelet directory and a kubelet in it. The directory is short: socket paths are limited to 107 bytes.
-func Start(t testing.TB) *Kubelet {
-	t.Helper()
-	dir, err := os.MkdirTemp("", "kubelet")
-	if err != nil {
-		t.Fatal(err)
-	}
-	k := &Kubelet{t: t, Dir: dir, plugins: map[string]*plugin{}, endpoints: map[string]bool{}, changed: make(chan struct{})}
-	t.Cleanup(func() {
-		k.Stop()
-		if err := os.RemoveAll(dir); err != nil {
-			t.Error(err)
-		}
-	})
-	k.Boot()
-	return k
+// List is what a plugin sent, and when it was here.
+type List struct {
+	At      time.Time
+	Devices []*pluginapi.Device
+}
+
+// New makes a kubelet of a directory, which should be short: socket paths are limited to 107 bytes. Breaches of the protocol
+// are told to complain, which several goroutines call.
+func New(dir string, complain func(error)) *Kubelet {
+	return &Kubelet{Dir: dir, complain: complain, plugins: map[string]*plugin{}, endpoints: map[string]bool{}, changed: make(chan struct{})}
 }
 
 func (k *Kubelet) plugindir() string { return filepath.Join(k.Dir, "device-plugins") }
 
 // Boot starts the kubelet, which removes every socket in its directory first.
-func (k *Kubelet) Boot() {
-	k.t.Helper()
+func (k *Kubelet) Boot() error {
 	if err := os.MkdirAll(k.plugindir(), 0o755); err != nil {
-		k.t.Fatal(err)
+		return err
 	}
-	k.Wipe()
+	if err := k.Wipe(); err != nil {
+		return err
+	}
 	listener, err := net.ListenUnix("unix", &net.UnixAddr{Name: filepath.Join(k.plugindir(), "kubelet.sock")})
 	if err != nil {
-		k.t.Fatal(err)
+		return err
 	}
 	listener.SetUnlinkOnClose(false) // or a server that closes late removes the socket of its successor
 	server := grpc.NewServer()
@@ -84,22 +77,23 @@ func (k *Kubelet) Boot() {
 	k.server = server
 	k.mu.Unlock()
 	go func() { _ = server.Serve(listener) }() // ends with Stop
+	return nil
 }
 
 // Wipe removes every socket in the directory.
-func (k *Kubelet) Wipe() {
-	k.t.Helper()
+func (k *Kubelet) Wipe() error {
 	entries, err := os.ReadDir(k.plugindir())
 	if err != nil {
-		k.t.Fatal(err)
+		return err
 	}
 	for _, e := range entries {
 		if e.Type()&os.ModeSocket != 0 {
 			if err := os.Remove(filepath.Join(k.plugindir(), e.Name())); err != nil && !errors.Is(err, os.ErrNotExist) {
-				k.t.Fatal(err)
+				return err
 			}
 		}
 	}
+	return nil
 }
 
 // Stop ends the kubelet and with it every stream.
@@ -135,7 +129,7 @@ type registration struct {
 }
 
 // Register is strict: a name that was used before is an error, and so is a second registration beside an open stream.
-func (r *registration) Register(_ context.Context, q *pluginapi.RegisterRequest) (*pluginapi.Empty, error) {
+func (r *registration) Register(ctx context.Context, q *pluginapi.RegisterRequest) (*pluginapi.Empty, error) {
 	k := r.Kubelet
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -144,15 +138,15 @@ func (r *registration) Register(_ context.Context, q *pluginapi.RegisterRequest)
 		return nil, fmt.Errorf("version %s", q.GetVersion())
 	}
 	if k.endpoints[q.GetEndpoint()] {
-		k.t.Errorf("endpoint %s of %s was used before", q.GetEndpoint(), q.GetResourceName())
+		k.complain(fmt.Errorf("endpoint %s of %s was used before", q.GetEndpoint(), q.GetResourceName()))
 		return nil, errors.New("device plugin already connected")
 	}
 	if p := k.plugins[q.GetResourceName()]; p != nil && p.alive {
-		k.t.Errorf("%s registers while its stream is open", q.GetResourceName())
+		k.complain(fmt.Errorf("%s registers while its stream is open", q.GetResourceName()))
 		return nil, errors.New("device plugin already connected")
 	}
 	k.endpoints[q.GetEndpoint()] = true
-	p, err := k.connect(q.GetEndpoint())
+	p, err := k.connect(ctx, q.GetResourceName(), q.GetEndpoint())
 	if err != nil {
 		return nil, err
 	}
@@ -164,7 +158,7 @@ func (r *registration) Register(_ context.Context, q *pluginapi.RegisterRequest)
 }
 
 // connect dials back and follows the list.
-func (k *Kubelet) connect(endpoint string) (*plugin, error) {
+func (k *Kubelet) connect(ctx context.Context, resource, endpoint string) (*plugin, error) {
 	path := filepath.Join(k.plugindir(), endpoint)
 	conn, err := grpc.NewClient("passthrough:///"+path, grpc.WithTransportCredentials(insecure.NewCredentials()),
 		grpc.WithContextDialer(func(ctx context.Context, path string) (net.Conn, error) {
@@ -173,8 +167,8 @@ func (k *Kubelet) connect(endpoint string) (*plugin, error) {
 	if err != nil {
 		return nil, err
 	}
-	ctx, cancel := context.WithCancel(context.WithoutCancel(k.t.Context()))
-	p := &plugin{endpoint: endpoint, conn: conn, cancel: cancel, alive: true}
+	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx)) // the stream outlives the registration
+	p := &plugin{resource: resource, endpoint: endpoint, conn: conn, cancel: cancel, alive: true}
 	go k.follow(ctx, p)
 	return p, nil
 }
@@ -184,13 +178,29 @@ func (k *Kubelet) follow(ctx context.Context, p *plugin) {
 	for err == nil {
 		var list *pluginapi.ListAndWatchResponse
 		if list, err = stream.Recv(); err == nil {
-			k.note(func() {
-				p.devices = list.GetDevices()
-				p.history = append(p.history, list.GetDevices())
-			})
+			came := List{At: time.Now(), Devices: list.GetDevices()}
+			if wrong := checkList(came.Devices); wrong != nil {
+				k.complain(fmt.Errorf("list of %s: %w", p.resource, wrong))
+			}
+			k.note(func() { p.lists = append(p.lists, came) })
 		}
 	}
-	k.note(func() { p.alive, p.devices = false, nil })
+	k.note(func() { p.alive = false })
+}
+
+// checkList wants every device once, with a health that the kubelet knows.
+func checkList(devices []*pluginapi.Device) error {
+	seen := map[string]bool{}
+	for _, d := range devices {
+		if d.GetID() == "" || seen[d.GetID()] {
+			return fmt.Errorf("id %q is empty or there twice", d.GetID())
+		}
+		seen[d.GetID()] = true
+		if d.GetHealth() != pluginapi.Healthy && d.GetHealth() != pluginapi.Unhealthy {
+			return fmt.Errorf("health of %s is %q", d.GetID(), d.GetHealth())
+		}
+	}
+	return nil
 }
 
 // note changes what is known and wakes up who waits.
@@ -200,78 +210,4 @@ func (k *Kubelet) note(change func()) {
 	change()
 	close(k.changed)
 	k.changed = make(chan struct{})
-}
-
-// Devices returns the list of a resource; nil without a live stream.
-func (k *Kubelet) Devices(resource string) []*pluginapi.Device {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	if p := k.plugins[resource]; p != nil && p.alive {
-		return slices.Clone(p.devices)
-	}
-	return nil
-}
-
-// Connected says that the kubelet holds a stream to the server of a resource.
-func (k *Kubelet) Connected(resource string) bool {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	p := k.plugins[resource]
-	return p != nil && p.alive
-}
-
-// Registers counts registrations.
-func (k *Kubelet) Registers() int {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	return k.registers
-}
-
-// Healthy counts the healthy devices of a resource.
-func (k *Kubelet) Healthy(resource string) int {
-	n := 0
-	for _, d := range k.Devices(resource) {
-		if d.GetHealth() == pluginapi.Healthy {
-			n++
-		}
-	}
-	return n
-}
-
-// Wait waits until the condition holds and logs how long it took.
-func (k *Kubelet) Wait(what string, limit time.Duration, done func() bool) {
-	k.t.Helper()
-	start, tick := time.Now(), time.NewTicker(50*time.Millisecond)
-	defer tick.Stop()
-	for !done() {
-		if time.Since(start) > limit {
-			k.t.Fatalf("%s: not within %v", what, limit)
-		}
-		<-tick.C
-	}
-	k.t.Logf("%s after %v", what, time.Since(start).Round(time.Millisecond))
-}
-
-// Client talks to the server of a resource as the kubelet would.
-func (k *Kubelet) Client(resource string) pluginapi.DevicePluginClient {
-	k.t.Helper()
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	p := k.plugins[resource]
-	if p == nil {
-		k.t.Fatalf("%s is not registered", resource)
-	}
-	return pluginapi.NewDevicePluginClient(p.conn)
-}
-
-// Allocate asks for devices for one container.
-func (k *Kubelet) Allocate(resource string, ids ...string) (*pluginapi.ContainerAllocateResponse, error) {
-	k.t.Helper()
-	answer, err := k.Client(resource).Allocate(k.t.Context(), &pluginapi.AllocateRequest{
-		ContainerRequests: []*pluginapi.ContainerAllocateRequest{{DevicesIds: ids}},
-	})
-	if err != nil {
-		return nil, err
-	}
-	return answer.GetContainerResponses()[0], nil
 }

@@ -13,7 +13,7 @@ import (
 
 	"gpuslice/pkg/devices"
 	"gpuslice/pkg/devices/sim"
-	"gpuslice/test/kubelet"
+	"gpuslice/test/kubelet/kubelettest"
 )
 
 // mustRun runs the hook that the spec names for a device.
@@ -56,9 +56,9 @@ func TestContainersAreHeldToTheirShares(t *testing.T) {
 		}
 	}
 	n.Record(
-		kubelet.Held{PodUID: "a", Container: "main", Resource: shared, IDs: []string{first + "::0", first + "::1"}},
-		kubelet.Held{PodUID: "b", Container: "main", Resource: shared, IDs: []string{first + "::2", second + "::0"}},
-		kubelet.Held{PodUID: "c", Container: "main", Resource: shared, IDs: []string{second + "::1"}},
+		kubelettest.Held{PodUID: "a", Container: "main", Resource: shared, IDs: []string{first + "::0", first + "::1"}},
+		kubelettest.Held{PodUID: "b", Container: "main", Resource: shared, IDs: []string{first + "::2", second + "::0"}},
+		kubelettest.Held{PodUID: "c", Container: "main", Resource: shared, IDs: []string{second + "::1"}},
 	)
 
 	a, b := n.container("a"), n.container("b")
@@ -126,7 +126,7 @@ func TestStartFails(t *testing.T) {
 		}
 	}
 	fails("the kubelet gave it nothing", 0, uuid, "container main of pod a", "not held")
-	n.Record(kubelet.Held{PodUID: "a", Container: "main", Resource: shared, IDs: []string{uuid + "::3"}})
+	n.Record(kubelettest.Held{PodUID: "a", Container: "main", Resource: shared, IDs: []string{uuid + "::3"}})
 	release, err := n.driver.Machine().Fail(sim.Fault{Call: "SetMemoryLimits", Code: devices.ErrNoPermission})
 	if err != nil {
 		t.Fatal(err)

@@ -22,7 +22,7 @@ import (
 	"golang.org/x/sys/unix"
 	"tags.cncf.io/container-device-interface/specs-go"
 
-	"gpuslice/test/kubelet"
+	"gpuslice/test/kubelet/kubelettest"
 	"gpuslice/test/simdriver/daemon"
 	"gpuslice/test/simdriver/driverroot"
 )
@@ -42,7 +42,7 @@ const shared = "nvidia.com/gpu.shared"
 
 // node is hardware, files, cgroups and a kubelet around a running agent.
 type node struct {
-	*kubelet.Kubelet
+	*kubelettest.Kubelet
 	t       *testing.T
 	driver  *daemon.Daemon
 	paths   driverroot.Paths
@@ -64,7 +64,7 @@ func newNode(t *testing.T, version, hierarchy string) *node {
 	if err != nil {
 		t.Fatal(err)
 	}
-	n := &node{Kubelet: kubelet.Start(t), t: t, dir: dir, paths: driverroot.Under(filepath.Join(dir, "r"))}
+	n := &node{Kubelet: kubelettest.Start(t), t: t, dir: dir, paths: driverroot.Under(filepath.Join(dir, "r"))}
 	n.paths.Major = 241 // other tests simulate drivers at the same time
 	if n.driver, err = daemon.Start(daemon.Options{Node: hardware, Paths: n.paths, Artifacts: artifacts}); err != nil {
 		t.Fatal(err)

@@ -44,13 +44,17 @@ func (s *session) GIProfile(h devices.GPUHandle, enum int) (devices.GIProfile, e
 		return devices.GIProfile{}, err
 	}
 	if _, err := s.library("nvmlDeviceGetGpuInstanceProfileInfoV"); err == nil {
-		if p, ret := d.GetGpuInstanceProfileInfoV(enum).V3(); ret == nvml.SUCCESS {
+		p, ret := d.GetGpuInstanceProfileInfoV(enum).V3()
+		if ret == nvml.SUCCESS {
 			return devices.GIProfile{
 				ID: int(p.Id), Name: text(p.Name[:]), Slices: int(p.SliceCount), MaxInstances: int(p.InstanceCount),
 				SMs: int(p.MultiprocessorCount), CopyEngines: int(p.CopyEngineCount), Decoders: int(p.DecoderCount),
 				Encoders: int(p.EncoderCount), JPEGs: int(p.JpegCount), OFAs: int(p.OfaCount), MemoryMiB: p.MemorySizeMB,
 				Graphics: p.Capabilities&nvml.GPU_INSTANCE_PROFILE_CAPS_GFX != 0,
 			}, nil
+		}
+		if ret == nvml.ERROR_NOT_SUPPORTED { // said of GPU and profile, whatever the structure; one that is too new is an invalid argument
+			return oldGIProfile(d, enum)
 		}
 		if p, ret := d.GetGpuInstanceProfileInfoV(enum).V2(); ret == nvml.SUCCESS {
 			return devices.GIProfile{
@@ -60,6 +64,11 @@ func (s *session) GIProfile(h devices.GPUHandle, enum int) (devices.GIProfile, e
 			}, nil
 		}
 	}
+	return oldGIProfile(d, enum)
+}
+
+// oldGIProfile answers also where the newer call wants MIG mode to be on.
+func oldGIProfile(d nvml.Device, enum int) (devices.GIProfile, error) {
 	p, ret := d.GetGpuInstanceProfileInfo(enum)
 	return devices.GIProfile{
 		ID: int(p.Id), Slices: int(p.SliceCount), MaxInstances: int(p.InstanceCount),

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The GPUSlice Authors
 
-package kubelet
+package kubelettest
 
 import (
 	"context"
@@ -36,7 +36,7 @@ func (k *Kubelet) Record(all ...Held) {
 	if err != nil {
 		k.t.Fatal(err)
 	}
-	path := filepath.Join(k.plugindir(), "kubelet_internal_checkpoint")
+	path := filepath.Join(filepath.Join(k.Dir, "device-plugins"), "kubelet_internal_checkpoint")
 	if err := os.WriteFile(path+".new", text, 0o600); err != nil {
 		k.t.Fatal(err)
 	}
