@@ -23,7 +23,7 @@ func FuzzUnified(f *testing.F) {
 		if !strings.HasPrefix(name, "/") || slices.Contains(strings.Split(name, "/"), "..") {
 			t.Errorf("%q is the name of a cgroup", name)
 		}
-		if folder := filepath.Join("/root", name); folder != "/root" && !strings.HasPrefix(folder, "/root/") {
+		if folder := filepath.Join("/hierarchy", name); folder != "/hierarchy" && !strings.HasPrefix(folder, "/hierarchy/") {
 			t.Errorf("%q leads to %s", name, folder)
 		}
 	})

@@ -41,6 +41,7 @@ func main() {
 	check(os.WriteFile(path, page, 0o644))
 }
 
+// check ends the program: a generator has nobody else to tell.
 func check(err error) {
 	if err != nil {
 		log.Fatal(err)
