@@ -206,10 +206,13 @@ func (a *Agent) loadClaims() error {
 func (a *Agent) Run(ctx context.Context) error {
 	ticker := time.NewTicker(a.opts.Poll)
 	defer ticker.Stop()
+	converge := a.begin
 	for {
 		if waiting := a.Waiting(); waiting != "" {
 			klog.FromContext(ctx).V(2).Info("Nothing is decided yet", "cause", waiting)
-		} else if err := a.Converge(ctx); err != nil && ctx.Err() == nil {
+		} else if err := converge(ctx); err == nil {
+			converge = a.Converge
+		} else if ctx.Err() == nil {
 			klog.FromContext(ctx).Error(err, "Converge failed; trying again")
 		}
 		select {

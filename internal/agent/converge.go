@@ -38,12 +38,28 @@ type observation struct {
 func (a *Agent) Converge(ctx context.Context) error {
 	a.converging.Lock()
 	defer a.converging.Unlock()
+	node, err := a.pass(ctx)
+	a.weigh(ctx, node)
+	return err
+}
+
+// begin is Converge without reading the links of GPUs: they would compete with the first list for the driver, and come soon after.
+func (a *Agent) begin(ctx context.Context) error {
+	a.converging.Lock()
+	defer a.converging.Unlock()
+	_, err := a.pass(ctx)
+	time.AfterFunc(linksAfter, a.Kick)
+	return err
+}
+
+// pass returns the node as it was read last.
+func (a *Agent) pass(ctx context.Context) (devices.Node, error) {
 	failures := map[string]error{}
 	o, targets := a.look(ctx)
 	a.restoreAll(ctx, o.node)
 	if plans := a.runnable(o, targets); len(plans) > 0 {
 		if err := a.withdraw(o, targets, plans); err != nil {
-			return a.again(err)
+			return o.node, a.again(err)
 		}
 		o, targets = a.look(ctx) // busy is read again, now that nothing more can be given out
 		failures = a.apply(ctx, a.runnable(o, targets), plans)
@@ -53,9 +69,7 @@ func (a *Agent) Converge(ctx context.Context) error {
 		o.problems = append(o.problems, a.setIntervals(ctx, targets)...)
 	}
 	o.limits = a.limitsOf(ctx, o, targets)
-	err := a.finish(o, targets, failures)
-	a.weigh(ctx, o.node)
-	return err
+	return o.node, a.finish(o, targets, failures)
 }
 
 // finish publishes what was read back, and remembers what later passes must know of it.

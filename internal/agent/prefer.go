@@ -8,11 +8,15 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	"gpuslice/pkg/devices"
 	"gpuslice/pkg/timeslice"
 	"gpuslice/pkg/topology"
 )
+
+// linksAfter is how long after the first view links are read: by then the kubelet has the list.
+const linksAfter = 200 * time.Millisecond
 
 // linked is what whole GPUs are chosen by, and what that was computed from. Converge alone uses it.
 type linked struct {

@@ -4,10 +4,13 @@
 package agent_test
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"gpuslice/internal/agent"
 	"gpuslice/pkg/devices"
@@ -153,4 +156,29 @@ func TestLinksDelayNoList(t *testing.T) {
 	if got := n.prefer([]int{1, 2, 3, 4}, nil, 2); got != "2 3" {
 		t.Errorf("got %s", got)
 	}
+}
+
+// P6: the first list does not compete with the reading of links for the driver; they are read soon after, without another cause.
+func TestLinksAreReadAfterTheFirstList(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := newNode(t, bridged)
+		ctx, stop := context.WithCancel(t.Context())
+		ended := make(chan error, 1)
+		go func() { ended <- n.Run(ctx) }()
+		synctest.Wait()
+		n.offers("gpu=8")
+		if read := n.machine.Calls("agent")["CommonAncestor"]; read != 0 {
+			t.Errorf("%d calls about links came with the first list", read)
+		}
+		time.Sleep(time.Second)
+		synctest.Wait()
+		if got := n.prefer([]int{1, 2, 3, 4}, nil, 2); got != "2 3" {
+			t.Errorf("a second later %s are chosen, want the bridged pair", got)
+		}
+		stop()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+		n.machine.Close()
+	})
 }

@@ -182,10 +182,17 @@ func (p *process) serve(ctx context.Context, a *agent.Agent, hw *devices.Hardwar
 		group.Go(func() error { return report.Events(ctx, client, f.NodeName, a) })
 	}
 	err := group.Wait()
-	closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
+	closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeLimit)
 	defer cancel()
-	return cmp.Or(err, hw.Close(closing))
+	closed := hw.Close(closing)
+	if errors.Is(closed, devices.ErrHung) || errors.Is(closed, context.DeadlineExceeded) {
+		closed = nil // what waits for events, or takes its time, ends with the process
+	}
+	return cmp.Or(err, closed)
 }
+
+// closeLimit is how long the end of the process waits for driver calls under way: the next agent of the node waits for it.
+const closeLimit = 100 * time.Millisecond
 
 func (f *Flags) labelsFromCluster(client kubernetes.Interface) bool {
 	return client != nil && f.NodeName != "" && len(f.NodeLabels) == 0

@@ -14,6 +14,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 
 	"gpuslice/internal/config/strict"
 )
@@ -240,10 +241,13 @@ type deviceFilter struct {
 	hasSubsystem      bool
 }
 
-var deviceText = regexp.MustCompile(`^0[xX]([0-9a-fA-F]{8})(?::0[xX]([0-9a-fA-F]{8}))?$`)
+// deviceText is rare in configs, and large: it is made when it is first needed.
+var deviceText = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`^0[xX]([0-9a-fA-F]{8})(?::0[xX]([0-9a-fA-F]{8}))?$`)
+})
 
 func parseDevice(text string) (deviceFilter, error) {
-	m := deviceText.FindStringSubmatch(text)
+	m := deviceText().FindStringSubmatch(text)
 	if m == nil {
 		return deviceFilter{}, fmt.Errorf("%q is not a PCI device such as 0x233010DE or 0x233010DE:0x16C110DE", strict.Clip(text))
 	}

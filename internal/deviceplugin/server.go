@@ -22,8 +22,9 @@ import (
 )
 
 const (
-	// watchEvery is how often a server looks whether its socket is still there; the end of a stream makes it look at once.
-	watchEvery = time.Second
+	// watchEvery is how often a server looks whether its socket is still there; the end of a stream makes it look at once. A list
+	// must be open again within 30 s, and each look wakes an idle process.
+	watchEvery = 5 * time.Second
 	// streamLimit is how long the kubelet may take from accepting a registration to opening the stream.
 	streamLimit = 10 * time.Second
 	// retryEvery spaces out registrations while the kubelet is away.

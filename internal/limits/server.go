@@ -29,8 +29,11 @@ const (
 	answerLimit = 4 * time.Second
 	// maxRequests are answered at once; more wait in the socket's queue.
 	maxRequests = 64
-	// watchEvery is how often the server looks whether its socket is still there.
-	watchEvery = time.Second
+	// watchEvery is how often the server looks whether its socket is still there: often enough for a hook that finds none to be
+	// answered in the time that it waits.
+	watchEvery = 2 * time.Second
+	// retryEvery spaces out attempts to make the socket.
+	retryEvery = time.Second
 )
 
 // Agent is what the server needs of the owner of the GPUs.
@@ -55,7 +58,7 @@ func (s *Server) Run(ctx context.Context) error {
 		if err := s.serve(ctx); err != nil && ctx.Err() == nil {
 			klog.FromContext(ctx).Error(err, "Containers with bounded shares cannot start; trying again", "socket", s.path)
 		}
-		pause(ctx, watchEvery)
+		pause(ctx, retryEvery)
 	}
 	return nil
 }

@@ -26,11 +26,14 @@ type limitFile struct {
 	Limit   Limit  `json:"limit"`
 }
 
-var limitName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_.-]{0,127}$`)
+// limitName takes at most maxLimitName bytes.
+var limitName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_.-]*$`)
+
+const maxLimitName = 128
 
 func (s *Store) limitPath(l Limit) (string, error) {
 	for _, name := range []string{l.Container, l.GPU} {
-		if !limitName.MatchString(name) {
+		if len(name) > maxLimitName || !limitName.MatchString(name) {
 			return "", fmt.Errorf("limit of container %q on GPU %q: %q cannot be part of a file name", l.Container, l.GPU, name)
 		}
 	}

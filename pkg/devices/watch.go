@@ -12,8 +12,9 @@ import (
 )
 
 const (
-	// waitSlice is how long one wait for events lasts, so that the end of a context is noticed.
-	waitSlice = time.Second
+	// waitSlice is how long one wait for events lasts: a session is closed between two waits only, and each wait wakes an idle
+	// process.
+	waitSlice = 5 * time.Second
 	// watchRetry spaces out attempts to watch; polling goes on meanwhile.
 	watchRetry = 5 * time.Second
 )

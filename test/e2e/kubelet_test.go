@@ -17,6 +17,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"gpuslice/internal/agent"
 	"gpuslice/test/cluster/node"
 	"gpuslice/test/stage"
 )
@@ -167,4 +168,16 @@ func (s *scene) health(pod, device string, want corev1.ResourceHealthStatus) {
 		}
 		return fmt.Errorf("status %+v", p.Status.ContainerStatuses)
 	})
+}
+
+// K04: the longest list that the agent accepts is one that the kubelet takes, and out of which it gives a share to a pod.
+func TestLongestListRegisters(t *testing.T) {
+	const gpus = 8
+	replicas := agent.MaxListed / gpus
+	s := begin(t, fmt.Sprintf("%dxl40s", gpus), config+fmt.Sprintf("layouts: {it: {timeSlicing: {replicas: %d, rename: true}}}\nnodes: [{gpus: [{layout: it}]}]\n", replicas))
+	s.offers(map[string]int64{"nvidia.com/gpu.shared": int64(gpus * replicas)})
+	s.must(s.Run(t.Context(), stage.Workload{Name: "one", Resource: "nvidia.com/gpu.shared"}))
+	if given := s.allocated("one"); len(given) != 1 {
+		t.Errorf("the pod has %v", given)
+	}
 }

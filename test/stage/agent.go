@@ -65,7 +65,7 @@ func (s *Stage) StartAgentIn(ctx context.Context, through []string, extra ...str
 	return s.UntilReady(ctx)
 }
 
-// Another is a second agent on the same node, with an address of its own.
+// Another is a second agent on the same node, with an address of its own; in a pod it has no process here.
 type Another struct {
 	cmd *exec.Cmd
 	url string
@@ -96,8 +96,13 @@ func (a *Another) Ready(ctx context.Context) error {
 // Status reads /status of the second agent.
 func (a *Another) Status(ctx context.Context) (map[string]any, error) { return statusAt(ctx, a.url) }
 
-// PID of the agent.
-func (s *Stage) PID() int { return s.agent.cmd.Process.Pid }
+// PID of the agent that StartAgent started; 0 if there is none.
+func (s *Stage) PID() int {
+	if s.agent == nil {
+		return 0
+	}
+	return s.agent.cmd.Process.Pid
+}
 
 // Alive says that the agent started by StartAgent still runs.
 func (s *Stage) Alive() error {

@@ -68,5 +68,5 @@ func profileOf(name string) (profile string, ok bool) {
 	if attribute != "" {
 		name = size + "gb+" + attribute
 	}
-	return name, found && profileText.MatchString(name)
+	return name, found && profileText().MatchString(name)
 }

@@ -82,7 +82,7 @@ func (x *conversion) selects(p part, s config.Share) []*config.Select {
 	index, uuids := config.List{}, config.List{}
 	for _, name := range s.Of.Only {
 		switch {
-		case !wholeRef.MatchString(name):
+		case !wholeRef().MatchString(name):
 			x.document.Add(s.Rule+".devices", "%s: %s", name, singleInstances)
 		case strings.HasPrefix(name, "GPU-"):
 			uuids = append(uuids, name)

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"regexp"
 	"strconv"
+	"sync"
 
 	"go.yaml.in/yaml/v3"
 
@@ -24,25 +25,30 @@ type Devices struct {
 
 const uuidText = `[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}`
 
-// wholeRef names a whole GPU, instanceRef an instance, each in every form that the device plugin knows.
+// wholeRef names a whole GPU, instanceRef an instance, each in every form that the device plugin knows. They are large, and most
+// agents never meet such a config: each is made when it is first needed.
 var (
-	wholeRef    = regexp.MustCompile(`^([0-9]{1,4}|GPU-` + uuidText + `)$`)
-	instanceRef = regexp.MustCompile(`^([0-9]{1,4}:[0-9]{1,4}|MIG-` + uuidText + `|MIG-GPU-` + uuidText + `/[0-9]{1,4}/[0-9]{1,4})$`)
-	countText   = regexp.MustCompile(`^[1-9][0-9]{0,4}$`)
+	wholeRef    = onDemand(`^([0-9]{1,4}|GPU-` + uuidText + `)$`)
+	instanceRef = onDemand(`^([0-9]{1,4}:[0-9]{1,4}|MIG-` + uuidText + `|MIG-GPU-` + uuidText + `/[0-9]{1,4}/[0-9]{1,4})$`)
+	countText   = onDemand(`^[1-9][0-9]{0,4}$`)
 )
+
+func onDemand(pattern string) func() *regexp.Regexp {
+	return sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(pattern) })
+}
 
 const devicesWanted = "all, a number of devices, or a list of such as 0, 0:1, GPU-UUID, MIG-UUID or MIG-GPU-UUID/GI/CI"
 
 // Fault implements strict.Reader.
 func (Devices) Fault(n *yaml.Node) string {
 	if n.Kind == yaml.ScalarNode {
-		return strict.Unless(n.Value == all || countText.MatchString(n.Value), n, devicesWanted)
+		return strict.Unless(n.Value == all || countText().MatchString(n.Value), n, devicesWanted)
 	}
 	if n.Kind != yaml.SequenceNode || len(n.Content) == 0 {
 		return strict.Unless(false, n, devicesWanted)
 	}
 	for _, item := range n.Content {
-		if item.Kind != yaml.ScalarNode || !wholeRef.MatchString(item.Value) && !instanceRef.MatchString(item.Value) {
+		if item.Kind != yaml.ScalarNode || !wholeRef().MatchString(item.Value) && !instanceRef().MatchString(item.Value) {
 			return strict.Unless(false, item, "a device such as 0, 0:1, GPU-UUID, MIG-UUID or MIG-GPU-UUID/GI/CI")
 		}
 	}
@@ -71,7 +77,7 @@ type GPUs struct {
 	Index []string
 }
 
-var indexText = regexp.MustCompile(`^(0|[1-9][0-9]{0,3})$`)
+var indexText = onDemand(`^(0|[1-9][0-9]{0,3})$`)
 
 const gpusWanted = "all or a list of indexes such as [0, 1]"
 
@@ -84,7 +90,7 @@ func (GPUs) Fault(n *yaml.Node) string {
 		return strict.Unless(false, n, gpusWanted)
 	}
 	for _, item := range n.Content {
-		if item.Kind != yaml.ScalarNode || item.ShortTag() != "!!int" || !indexText.MatchString(item.Value) {
+		if item.Kind != yaml.ScalarNode || item.ShortTag() != "!!int" || !indexText().MatchString(item.Value) {
 			return strict.Unless(false, item, "the index of a GPU such as 0")
 		}
 	}

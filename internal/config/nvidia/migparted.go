@@ -6,7 +6,6 @@ package nvidia
 import (
 	"fmt"
 	"maps"
-	"regexp"
 	"slices"
 	"strconv"
 
@@ -78,7 +77,7 @@ func (d check) cut(field string, c Cut) {
 	d.instances(field, c)
 	for name, n := range c.Instances {
 		at := strict.Join(strict.Join(field, "mig-devices"), name)
-		if !profileText.MatchString(name) {
+		if !profileText().MatchString(name) {
 			d.Add(at, "%q is not a profile name such as 3g.40gb or 1g.10gb+me", strict.Clip(name))
 		}
 		if n < 0 || n > config.MaxSlices {
@@ -111,7 +110,7 @@ func (c Cut) total() int {
 const attributeText = `[a-z][a-z0-9.]*`
 
 // profileText has the compute slices, which may stand before those of the GPU instance, in its first two groups.
-var profileText = regexp.MustCompile(`^(?:([1-9][0-9]?)c\.)?(([1-9][0-9]?)g\.[0-9]{1,6}gb(?:\+` + attributeText + `(?:,` + attributeText + `)*)?(?:-` + attributeText + `)?)$`)
+var profileText = onDemand(`^(?:([1-9][0-9]?)c\.)?(([1-9][0-9]?)g\.[0-9]{1,6}gb(?:\+` + attributeText + `(?:,` + attributeText + `)*)?(?:-` + attributeText + `)?)$`)
 
 // Select says which GPUs the cut is for.
 func (c Cut) Select() *config.Select {
@@ -137,7 +136,7 @@ func (c Cut) Layout() (config.Layout, error) {
 		if n == 0 {
 			continue
 		}
-		parts := profileText.FindStringSubmatch(name)
+		parts := profileText().FindStringSubmatch(name)
 		if parts == nil || parts[1] != "" && parts[1] != parts[3] {
 			return config.Layout{}, fmt.Errorf("%s: instances of which the compute instance does not fill the GPU instance are not made here", strconv.Quote(name))
 		}

@@ -27,11 +27,16 @@ func Until(ctx context.Context, limit time.Duration, what string, probe func(con
 	defer cancel()
 	ticker := time.NewTicker(pollInterval)
 	defer ticker.Stop()
+	var missed error
 	for {
 		err := probe(ctx)
 		if err == nil {
 			return nil
 		}
+		if missed != nil && ctx.Err() != nil {
+			err = missed // that the probe was broken off says less
+		}
+		missed = err
 		if errors.As(err, new(hopeless)) {
 			return fmt.Errorf("wait for %s: %w", what, err)
 		}

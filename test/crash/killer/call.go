@@ -9,6 +9,8 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strconv"
+	"strings"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -65,8 +67,39 @@ func (c call) effect(tid int) (what, path string) {
 			return "", ""
 		}
 		return "bind", text(address[2:])
+	case unix.SYS_WRITE:
+		if port := peerPort(tid, descriptor(tid, c.args[0])); port != 0 {
+			return "write to", Connections(port)
+		}
 	}
 	return "", ""
+}
+
+// peerPort is the port at the other end of a thread's TCP connection, by the name that the kernel gives its descriptor; 0 for
+// anything else.
+func peerPort(tid int, name string) int {
+	inode, isSocket := strings.CutPrefix(name, "socket:[")
+	if !isSocket {
+		return 0
+	}
+	inode = strings.TrimSuffix(inode, "]")
+	for _, table := range []string{"tcp", "tcp6"} {
+		lines, err := os.ReadFile(fmt.Sprintf("/proc/%d/net/%s", tid, table))
+		if err != nil {
+			continue
+		}
+		for line := range strings.Lines(string(lines)) {
+			fields := strings.Fields(line)
+			if len(fields) < 10 || fields[9] != inode {
+				continue
+			}
+			_, hex, _ := strings.Cut(fields[2], ":")
+			if port, err := strconv.ParseUint(hex, 16, 16); err == nil {
+				return int(port)
+			}
+		}
+	}
+	return 0
 }
 
 // at resolves a path beside a folder's descriptor.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // SPDX-FileCopyrightText: The GPUSlice Authors
 
-// Package killer ends an unmodified program with SIGKILL right before or right after its n-th effect on files and sockets,
+// Package killer ends an unmodified program with SIGKILL right before or right after its n-th effect on files, sockets and servers,
 // as a debugger would: every system call of every thread stops, and in one of these stops the kernel is told to kill.
 // Effects are counted over all threads, so that n means the same in every run.
 package killer
@@ -28,6 +28,9 @@ type Point struct {
 	Armed string // file; "" counts from the start
 	Under string // folders, joined by ":"; effects elsewhere do not count
 }
+
+// Connections is a name for Under: what is written to TCP connections to a port, such as the API server's, counts too.
+func Connections(port int) string { return "tcp/" + strconv.Itoa(port) }
 
 // word begins the arguments of a program that lets Main act; the killer is the test program itself, started once more.
 const word = "kill-at"
