@@ -14,6 +14,8 @@
 //
 //	go run ./test/bench -configs DIR unshare -m sh -c 'mount --bind {kubelet-dir} /var/lib/kubelet && exec PLUGIN'
 //
+// Inside "go run ./test/cluster exec --" it takes the rows that need an API server, and only those.
+//
 // It runs as root, because it makes device nodes, and needs what simdriver needs.
 package main
 
@@ -31,6 +33,7 @@ import (
 	"syscall"
 	"time"
 
+	clusternode "gpuslice/test/cluster/node"
 	"gpuslice/test/simdriver/library"
 )
 
@@ -67,7 +70,11 @@ func run(ctx context.Context, args []string, out io.Writer) (err error) {
 		return fmt.Errorf("build simulated driver: %w", err)
 	}
 	b.conditions(out)
-	measured, err := b.measure(ctx)
+	measure := b.measure
+	if c := (cluster{os.Getenv("KUBECONFIG"), os.Getenv(clusternode.EnvNodeName)}); c.kubeconfig != "" {
+		measure = func(ctx context.Context) ([]condition, error) { return b.measureCluster(ctx, c) }
+	}
+	measured, err := measure(ctx)
 	misses, writing := write(out, rows, measured)
 	fmt.Fprintf(out, "\n%q: above the budget, which is for a driver that answers at once. Load at the end: %s\n", driver, load())
 	if err = errors.Join(err, writing); err == nil && misses > 0 {

@@ -16,6 +16,7 @@ type row struct {
 const (
 	calibrationFsync = "fsync"
 	calibrationEcho  = "echo"
+	calibrationGet   = "get"
 	firstList        = "first-list"
 	firstListCalls   = "first-list-calls"
 	options          = "options"
@@ -28,6 +29,8 @@ const (
 	anonymousIdle    = "anonymous-idle"
 	anonymousAfter   = "anonymous-after"
 	residentAfter    = "resident-after"
+	anonymousBoth    = "anonymous-both"
+	residentBoth     = "resident-both"
 	binarySize       = "binary"
 )
 
@@ -35,6 +38,7 @@ const (
 var rows = []row{
 	{key: calibrationFsync, title: "calibration: write 4 KiB and fsync, p50", unit: "ms"},
 	{key: calibrationEcho, title: "calibration: echo on a unix socket, p50", unit: "ms"},
+	{key: calibrationGet, title: "calibration: GET of a Node at the API server, p50", unit: "ms"},
 	{key: firstList, title: "exec to first device list, 8 GPUs", unit: "ms", budget: 25, peer: "25", atOnce: true},
 	{key: firstListCalls, title: "driver calls until then", unit: "calls"},
 	{key: options, title: "calibration: GetDevicePluginOptions p50", unit: "ms"},
@@ -47,6 +51,8 @@ var rows = []row{
 	{key: anonymousIdle, title: "anonymous memory, idle", unit: "MB", budget: 12, peer: "7.5"},
 	{key: anonymousAfter, title: "anonymous memory, after the calls", unit: "MB", budget: 12},
 	{key: residentAfter, title: "resident memory, after the calls", unit: "MB", peer: "26"},
+	{key: anonymousBoth, title: "anonymous memory with both APIs, idle", unit: "MB", budget: 20},
+	{key: residentBoth, title: "resident memory with both APIs, idle", unit: "MB"},
 	{key: binarySize, title: "size of the binary", unit: "MB", budget: 75},
 }
 
