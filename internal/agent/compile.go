@@ -33,7 +33,7 @@ func Compile(c Config, node string, labels map[string]string, n devices.Node, u 
 	targets := make([]Target, len(n.GPUs))
 	for i, g := range n.GPUs {
 		targets[i] = Target{GPU: g, Plan: mig.Plan{GPU: g.Name()}}
-		if g.Fault == nil || g.UUID != "" {
+		if (g.Fault == nil || g.UUID != "") && g.Unsupported == nil {
 			targets[i].follow(c, rule, u)
 		}
 		targets[i].find(g)
@@ -44,6 +44,9 @@ func Compile(c Config, node string, labels map[string]string, n devices.Node, u 
 
 // find adds what is wrong with the GPU itself.
 func (t *Target) find(g devices.GPU) {
+	if g.Unsupported != nil {
+		t.problem(ReasonPlatform, "%v", g.Unsupported)
+	}
 	if g.Fault != nil {
 		t.problem(ReasonGPUFault, "%v", g.Fault)
 	}
@@ -159,12 +162,6 @@ func (t *Target) keep(wish config.Policy, u Usage) {
 	t.Policy, t.Kept = before, true
 }
 
-// Paused says that nothing may be applied on a node.
-func Paused(c Config, node string, labels map[string]string) bool {
-	rule, ok := c.ForNode(node, labels)
-	return ok && rule.Node.Paused
-}
-
 // unsupported lists what of a policy this version cannot do.
 func unsupported(p config.Policy) []string {
 	missing := []string{}
@@ -184,6 +181,9 @@ func unsupported(p config.Policy) []string {
 func wantOf(g devices.GPU, l config.Layout, used mig.InUse) (mig.Want, []string, error) {
 	if l.MIG == nil || l.MIG.AsFound {
 		return mig.Want{}, nil, nil
+	}
+	if g.Virtual {
+		return mig.Want{}, nil, fmt.Errorf("%s (%s) is a virtual GPU, which the host of this machine cuts", g.Name(), g.Model)
 	}
 	if !g.IsMIGCapable() {
 		return mig.Want{}, nil, fmt.Errorf("%s (%s) is not MIG capable", g.Name(), g.Model)

@@ -117,7 +117,7 @@ func (a *Agent) observe(ctx context.Context) observation {
 	a.lookReleased(ctx, &o)
 	a.readKubelet(ctx, &o)
 	for _, g := range o.node.GPUs {
-		if g.Fault != nil || g.Released != "" {
+		if g.Fault != nil || g.Released != "" || g.Unsupported != nil {
 			continue
 		}
 		processes, err := a.hw.Processes(ctx, g.PCI)
@@ -263,12 +263,15 @@ func (a *Agent) unknowns(o observation) []Problem {
 	if o.node.Silent > 0 {
 		problems = append(problems, Problem{Reason: ReasonGPUFault, Message: fmt.Sprintf("%d GPUs that the driver counts do not say who they are", o.node.Silent)})
 	}
+	for _, why := range o.node.Unsupported {
+		problems = append(problems, Problem{Reason: ReasonPlatform, Message: why.Error()})
+	}
 	for _, socket := range a.lastRecord.Foreign {
 		problems = append(problems, Problem{Reason: ReasonForeignPlugin, Message: socket + " is served by NVIDIA's device plugin; two products that offer one GPU give it away twice"})
 	}
 	switch why := o.usage.Unknown[""]; {
 	case o.noNode != nil:
-		problems = append(problems, Problem{Reason: ReasonNoDriver, Message: o.noNode.Error()})
+		problems = append(problems, withoutDriver(o.noNode))
 	case len(o.unreadable) > 0:
 		for _, why := range o.unreadable {
 			problems = append(problems, Problem{Reason: ReasonStateUnreadable, Message: why})
@@ -277,6 +280,14 @@ func (a *Agent) unknowns(o observation) []Problem {
 		problems = append(problems, Problem{Reason: ReasonUsageUnknown, Message: why})
 	}
 	return problems
+}
+
+// withoutDriver says why there is no GPU at all.
+func withoutDriver(err error) Problem {
+	if _, is := errors.AsType[devices.PlatformError](err); is {
+		return Problem{Reason: ReasonPlatform, Message: err.Error()}
+	}
+	return Problem{Reason: ReasonNoDriver, Message: err.Error()}
 }
 
 // forgetGone drops GPUs that the driver no longer lists once nobody holds them.

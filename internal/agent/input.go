@@ -41,6 +41,12 @@ func (a *Agent) loadLastConfig() error {
 	return nil
 }
 
+// Paused says that nothing may be applied on a node.
+func Paused(c Config, node string, labels map[string]string) bool {
+	rule, ok := c.ForNode(node, labels)
+	return ok && rule.Node.Paused
+}
+
 // Waiting says what must be known before anything is decided; "" when all is.
 func (a *Agent) Waiting() string {
 	a.mu.Lock()

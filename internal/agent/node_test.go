@@ -87,7 +87,11 @@ func newNode(t testing.TB, spec string) *node {
 
 // options are what a real node has beside the driver.
 func (n *node) options() devices.Options {
-	return devices.Options{Program: n.machine.Program(), Holders: n.machine.HoldersFor("agent")}
+	host := n.machine.Host()
+	return devices.Options{
+		Program: n.machine.Program(), Holders: n.machine.HoldersFor("agent"), Platforms: host,
+		NUMANode: host.NUMANode, SystemMemory: host.SystemMemory, Bound: host.Bound,
+	}
 }
 
 // start is a process start: the old process is dead, a new session, a new agent, the same state directory.

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"gpuslice/internal/config"
+	"gpuslice/internal/state"
 	"gpuslice/pkg/devices"
 	"gpuslice/pkg/mig"
 	"gpuslice/pkg/timeslice"
@@ -30,7 +31,7 @@ type offering struct {
 }
 
 // offeringsOf decides for each target how its devices are handed out. Some decisions concern the GPUs of a node together.
-func offeringsOf(c Config, apis []API, targets []Target) ([]offering, []Problem) {
+func offeringsOf(c Config, apis []API, targets []Target, claims []state.Claim) ([]offering, []Problem) {
 	problems := []Problem{}
 	offers := make([]offering, len(targets))
 	for i, t := range targets {
@@ -41,8 +42,8 @@ func offeringsOf(c Config, apis []API, targets []Target) ([]offering, []Problem)
 		offers[i] = o
 	}
 	problems = append(problems, nameInstances(targets, offers)...)
-	for i, t := range targets {
-		offers[i].devices = devicesOf(t.GPU, offers[i])
+	for i, name := range namesOf(targets, claims) {
+		offers[i].devices = devicesOf(targets[i].GPU, name, offers[i])
 	}
 	return offers, append(problems, shareAll(targets, offers)...)
 }
@@ -67,8 +68,8 @@ func offeringOf(c Config, apis []API, t Target) (offering, *Problem) {
 	return o, nil
 }
 
-func devicesOf(g devices.GPU, o offering) []Device {
-	if g.UUID == "" {
+func devicesOf(g devices.GPU, name string, o offering) []Device {
+	if g.UUID == "" || g.Unsupported != nil {
 		return nil
 	}
 	base := Device{GPU: g, API: o.api, Replicas: 1, Policy: timeslice.Spread}
@@ -77,7 +78,7 @@ func devicesOf(g devices.GPU, o offering) []Device {
 	}
 	if !g.MIG.Mode.Current {
 		d := base
-		d.UUID, d.Name, d.Resource = g.UUID, g.Name(), o.whole
+		d.UUID, d.Name, d.Resource = g.UUID, name, o.whole
 		return []Device{d}
 	}
 	all := []Device{}
@@ -86,7 +87,7 @@ func devicesOf(g devices.GPU, o offering) []Device {
 			continue
 		}
 		d := base
-		d.UUID, d.Name, d.Instance = inst.UUID, MIGDeviceName(g, inst.Slot), &inst
+		d.UUID, d.Name, d.Instance = inst.UUID, slotName(name, inst.Slot), &inst
 		d.Resource = cmp.Or(o.instances, instanceResource+inst.Slot.Profile.ResourceSuffix())
 		all = append(all, d)
 	}
@@ -97,7 +98,9 @@ func devicesOf(g devices.GPU, o offering) []Device {
 }
 
 // MIGDeviceName is the name that DRA gives a slot; it is part of the wire format.
-func MIGDeviceName(g devices.GPU, s mig.Slot) string {
+func MIGDeviceName(g devices.GPU, s mig.Slot) string { return slotName(g.Name(), s) }
+
+func slotName(gpu string, s mig.Slot) string {
 	profile := strings.Map(func(r rune) rune {
 		switch {
 		case r >= 'a' && r <= 'z', r >= '0' && r <= '9', r == '-':
@@ -108,5 +111,5 @@ func MIGDeviceName(g devices.GPU, s mig.Slot) string {
 			return '-'
 		}
 	}, strings.ToLower(s.Profile.Name))
-	return fmt.Sprintf("%s-mig-%s-%d-%d", g.Name(), strings.Trim(profile, "-"), s.Profile.ID, s.Start)
+	return fmt.Sprintf("%s-mig-%s-%d-%d", gpu, strings.Trim(profile, "-"), s.Profile.ID, s.Start)
 }

@@ -81,8 +81,8 @@ type View struct {
 	MemoryLimit MemoryLimit
 }
 
-// Device finds a device by its DRA name. After minor numbers have shifted, a GPU that is lost and one that works may have one
-// name: then the one that works is meant.
+// Device finds a device by its DRA name. A GPU that is lost and one that works may have one name, see namesOf: then the one that
+// works is meant.
 func (v *View) Device(name string) (found Device, ok bool) {
 	for _, d := range v.Devices {
 		if d.Name == name && (!ok || found.Fault != "") {
@@ -98,7 +98,7 @@ func (v *View) Resources() []string { return slices.Sorted(maps.Keys(v.Lists)) }
 // build makes the view out of what was read and compiled. It is pure.
 func build(c Config, apis []API, targets []Target, n devices.Node, u Usage) View {
 	v := View{Node: n, Targets: targets, Lists: map[string][]Listed{}, MIGConfig: c.MIGConfig, Problems: slices.Clone(c.Problems)}
-	offers, problems := offeringsOf(c, apis, targets)
+	offers, problems := offeringsOf(c, apis, targets, u.Claims)
 	v.Problems = append(v.Problems, problems...)
 	for i, t := range targets {
 		v.Problems = append(v.Problems, t.Problems...)

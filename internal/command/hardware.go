@@ -8,8 +8,6 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"path/filepath"
-	"strconv"
 	"strings"
 
 	"gpuslice/internal/config"
@@ -30,43 +28,24 @@ func (f *Flags) hardware() (*devices.Hardware, error) {
 		if err != nil {
 			return nil, fmt.Errorf("--hardware=%s: %w", f.Hardware, err)
 		}
+		host := machine.Host()
 		return devices.New(machine.Open(sim.Admin(simClient)), devices.Options{
-			NUMANode: numaOf(machine), Program: machine.Program(), Holders: machine.HoldersFor(simClient),
+			NUMANode: host.NUMANode, SystemMemory: host.SystemMemory, Bound: host.Bound, Platforms: host,
+			Program: machine.Program(), Holders: machine.HoldersFor(simClient),
 		}), nil
 	case f.Hardware == "nvml":
 		driver := nvml.New(nvml.Options{DriverRoot: f.DriverRoot})
 		// Processes are those of our own PID namespace, wherever the driver's part of /proc is mounted.
 		holders := devices.NodeHolders{Proc: "/proc", Sys: f.SysRoot, Dev: f.DevRoot}
+		host := devices.HostFiles{Proc: f.ProcRoot, Sys: f.SysRoot}
 		return devices.New(driver, devices.Options{
-			NUMANode: f.numaNode, Program: nvml.Program{DriverRoot: f.DriverRoot}, Holders: holders,
+			NUMANode: host.NUMANode, SystemMemory: host.SystemMemory, Bound: host.Bound,
+			Platforms: nvml.Host{DriverRoot: f.DriverRoot, DevRoot: f.DevRoot, ProcRoot: f.ProcRoot, SysRoot: f.SysRoot},
+			Program:   nvml.Program{DriverRoot: f.DriverRoot}, Holders: holders,
 		}), nil
 	default:
 		return nil, fmt.Errorf("--hardware=%s is neither nvml nor sim:SPEC", f.Hardware)
 	}
-}
-
-func numaOf(m *sim.Machine) func(string) int {
-	return func(pci string) int {
-		for _, g := range m.GPUs() {
-			if strings.EqualFold(g.BusID, pci) || strings.HasSuffix(strings.ToLower(g.BusID), pci) {
-				return g.NUMA
-			}
-		}
-		return -1
-	}
-}
-
-// numaNode reads sysfs for one device, so that an odd one harms none; what is missing or garbled is unknown.
-func (f *Flags) numaNode(pci string) int {
-	text, err := os.ReadFile(filepath.Join(f.SysRoot, "bus/pci/devices", pci, "numa_node"))
-	if err != nil {
-		return -1
-	}
-	n, err := strconv.Atoi(strings.TrimSpace(string(text)))
-	if err != nil || n < 0 {
-		return -1
-	}
-	return n
 }
 
 // loadConfig is the config of a file source; without one every GPU is unmanaged.

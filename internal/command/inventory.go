@@ -18,6 +18,8 @@ import (
 // Inventory is the document that `inventory -o json` prints. Keys are only ever added.
 type Inventory struct {
 	GPUs []InventoryGPU `json:"gpus"`
+	// Unsupported is why GPUs that are on no bus cannot be handed out.
+	Unsupported []string `json:"unsupported,omitempty"`
 }
 
 // InventoryGPU is one GPU of an Inventory. What the driver does not say is absent.
@@ -30,12 +32,16 @@ type InventoryGPU struct {
 	PCI       string     `json:"pci"`
 	NUMA      *int       `json:"numa,omitempty"`
 	MemoryMiB uint64     `json:"memoryMiB,omitempty"`
+	Unified   bool       `json:"unifiedMemory,omitempty"` // the memory is the host's
+	Virtual   bool       `json:"virtual,omitempty"`       // a part of a GPU of the host that this machine runs on
 	Driver    string     `json:"driver"`
 	MIG       string     `json:"mig,omitempty"` // "on", "off"; absent on GPUs that cannot be cut
 	Instances []Instance `json:"instances"`
 	Links     []Link     `json:"links,omitempty"` // to the other GPUs, as far as known
 	Fault     string     `json:"fault,omitempty"`
-	Line      string     `json:"line"`
+	// Unsupported is why the GPU cannot be handed out at all.
+	Unsupported string `json:"unsupported,omitempty"`
+	Line        string `json:"line"`
 }
 
 // Link is how a GPU of an Inventory reaches another one.
@@ -70,6 +76,9 @@ func runInventory(ctx context.Context, f *Flags, s Streams) int {
 		for _, g := range node.GPUs {
 			fmt.Fprintln(s.Out, inventoryLine(g, node.DriverVersion))
 		}
+		for _, why := range node.Unsupported {
+			fmt.Fprintln(s.Out, why)
+		}
 		return ok
 	}
 	return write(s, f, "inventory", inventoryOf(node))
@@ -96,6 +105,12 @@ func inventoryLine(g devices.GPU, driver string) string {
 	if g.MemoryMiB > 0 {
 		line += fmt.Sprintf(" memory=%dMiB", g.MemoryMiB)
 	}
+	if g.Unified {
+		line += " unified"
+	}
+	if g.Virtual {
+		line += " virtual"
+	}
 	return line + " driver=" + driver
 }
 
@@ -104,7 +119,7 @@ func inventoryOf(n devices.Node) Inventory {
 	for _, g := range n.GPUs {
 		x := InventoryGPU{
 			Index: g.Index, Minor: g.Minor, UUID: g.UUID, Product: g.Product, Model: g.Model, PCI: g.PCI,
-			MemoryMiB: g.MemoryMiB, Driver: n.DriverVersion, Instances: []Instance{}, Links: linksOf(g, n), Line: g.String(),
+			MemoryMiB: g.MemoryMiB, Unified: g.Unified, Virtual: g.Virtual, Driver: n.DriverVersion, Instances: []Instance{}, Links: linksOf(g, n), Line: g.String(),
 		}
 		if g.NUMA >= 0 {
 			x.NUMA = &g.NUMA
@@ -118,11 +133,17 @@ func inventoryOf(n devices.Node) Inventory {
 		if g.Fault != nil {
 			x.Fault = g.Fault.Error()
 		}
+		if g.Unsupported != nil {
+			x.Unsupported = g.Unsupported.Error()
+		}
 		for _, i := range g.MIG.Instances {
 			p := i.Slot.Profile
 			x.Instances = append(x.Instances, Instance{Profile: p.Name, ProfileID: p.ID, Start: i.Slot.Start, GI: i.GI, CI: i.CI, UUID: i.UUID})
 		}
 		inv.GPUs = append(inv.GPUs, x)
+	}
+	for _, why := range n.Unsupported {
+		inv.Unsupported = append(inv.Unsupported, why.Error())
 	}
 	return inv
 }

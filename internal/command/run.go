@@ -91,8 +91,12 @@ func (p *process) ready() error {
 	if why := p.waiting.Load(); why != nil {
 		return errors.New(*why)
 	}
-	if waiting := p.agent.Load().Waiting(); waiting != "" {
+	a := p.agent.Load()
+	if waiting := a.Waiting(); waiting != "" {
 		return errors.New(waiting)
+	}
+	if view, _ := a.View(); view == nil {
+		return errors.New("the layout of this node is not verified yet")
 	}
 	for _, registered := range p.registered {
 		if !registered() {

@@ -16,7 +16,7 @@ import (
 type capacities map[resourceapi.QualifiedName]resourceapi.DeviceCapacity
 
 func (c capacities) memory(mib uint64) {
-	if mib > 0 { // 0 = the driver does not say, as with unified memory
+	if mib > 0 { // 0 = the driver does not say
 		c["memory"] = resourceapi.DeviceCapacity{Value: *resource.NewQuantity(int64(mib)<<20, resource.BinarySI)}
 	}
 }
@@ -29,7 +29,10 @@ func (c capacities) count(name resourceapi.QualifiedName, n int) {
 // included, and one of each memory slice that it occupies.
 func capacityOf(d agent.Device) capacities {
 	c := capacities{}
-	if d.Instance == nil {
+	switch {
+	case d.Instance == nil && d.GPU.Unified: // what it works in is the host's, and no part of the device
+		return c
+	case d.Instance == nil:
 		c.memory(d.GPU.MemoryMiB)
 		return c
 	}

@@ -4,11 +4,13 @@
 package report
 
 import (
+	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 
 	"gpuslice/internal/agent"
+	"gpuslice/pkg/devices"
 )
 
 // Names on the Node.
@@ -34,6 +36,7 @@ type Facts struct {
 	Hash    string
 	MIG     MIGState
 	Memory  agent.MemoryLimit
+	Unified bool // some GPU works in the host's memory
 }
 
 // FactsOf turns a view into what is reported. It is pure.
@@ -43,7 +46,7 @@ func FactsOf(v *agent.View) Facts {
 	}
 	f := Facts{
 		Status: corev1.ConditionTrue, Reason: ReasonAsConfigured, Message: "every GPU is offered as configured",
-		Hash: v.ConfigHash, MIG: migState(v), Memory: v.MemoryLimit,
+		Hash: v.ConfigHash, MIG: migState(v), Memory: v.MemoryLimit, Unified: hasUnified(v),
 	}
 	lines := []string{}
 	for _, p := range v.Problems {
@@ -63,6 +66,10 @@ func FactsOf(v *agent.View) Facts {
 	}
 	f.Message = clip(f.Message)
 	return f
+}
+
+func hasUnified(v *agent.View) bool {
+	return slices.ContainsFunc(v.Node.GPUs, func(g devices.GPU) bool { return g.Unified && g.Unsupported == nil })
 }
 
 func clip(text string) string {

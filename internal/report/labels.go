@@ -21,9 +21,16 @@ import (
 // MemoryLimitLabel says of a node with memory: share whether shares are held to their part: none or enforced.
 const MemoryLimitLabel = "gpuslice.dev/memory-limit"
 
+// UnifiedMemoryLabel is "true" on a node where a GPU has no memory of its own and works in the host's.
+const UnifiedMemoryLabel = "gpuslice.dev/memory-unified"
+
 // labels are all that this manager writes, by key; "" is a label that shall not be.
 func (f Facts) labels() map[string]string {
-	return map[string]string{nvidia.MIGPartedStateLabel: f.MIG.State, MemoryLimitLabel: string(f.Memory)}
+	unified := ""
+	if f.Unified {
+		unified = "true"
+	}
+	return map[string]string{nvidia.MIGPartedStateLabel: f.MIG.State, MemoryLimitLabel: string(f.Memory), UnifiedMemoryLabel: unified}
 }
 
 // tellLabels applies the labels in one go, because what a manager leaves out of an application it takes away.

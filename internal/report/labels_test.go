@@ -4,12 +4,15 @@
 package report_test
 
 import (
+	"errors"
+	"strings"
 	"testing"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"gpuslice/internal/agent"
 	"gpuslice/internal/report"
+	"gpuslice/pkg/devices"
 )
 
 // The label follows the view beside the other one, goes when no layout asks for limits, and stays while an agent starts.
@@ -53,5 +56,30 @@ func TestForeignMemoryLimitLabelStays(t *testing.T) {
 	c.until("the hash", func() bool { return c.node().Annotations[report.HashAnnotation] == "h1" })
 	if got := c.node().Labels[report.MemoryLimitLabel]; got != "mps" {
 		t.Errorf("label is %q", got)
+	}
+}
+
+// K16: a node on which a GPU works in the host's memory has a label that says so, as long as it is there; GPUs that are not offered
+// do not count, and a fault changes nothing.
+func TestUnifiedMemoryIsLabelled(t *testing.T) {
+	c := newCluster(t)
+	unified, card := devices.GPU{UUID: "GPU-0", Unified: true}, devices.GPU{UUID: "GPU-1"}
+	faulty, integrated := unified, unified
+	faulty.Fault, integrated.Unsupported = errors.New("lost"), errors.New("not supported here")
+	for _, tc := range []struct {
+		name string
+		gpus []devices.GPU
+		want string
+	}{
+		{"a card", []devices.GPU{card}, ""},
+		{"a card and one without memory", []devices.GPU{card, unified}, "true"},
+		{"it is faulty", []devices.GPU{faulty}, "true"},
+		{"in a system on a chip", []devices.GPU{integrated}, ""},
+	} {
+		c.views.set(&agent.View{Node: devices.Node{GPUs: tc.gpus}, ConfigHash: strings.ReplaceAll(tc.name, " ", "-")})
+		c.until(tc.name, func() bool {
+			n := c.node()
+			return n.Annotations[report.HashAnnotation] == strings.ReplaceAll(tc.name, " ", "-") && n.Labels[report.UnifiedMemoryLabel] == tc.want
+		})
 	}
 }

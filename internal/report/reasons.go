@@ -19,6 +19,7 @@ func Reasons() []Doc {
 		{agent.ReasonConfigNotKept, "A config could not be written to the state directory and is not in force yet; it is tried again.", "Look at the error in the message, such as a full disk."},
 		{agent.ReasonConfigMissing, "The configured source of the config is not there.", "Create it under the name that the message gives."},
 		{agent.ReasonNoDriver, "The NVIDIA driver does not answer.", "Install or load the driver; the agent picks it up by itself."},
+		{agent.ReasonPlatform, "GPUs cannot be handed out on this kind of machine: on a system on a chip (Tegra: Jetson, Thor) and under WSL a GPU is no device that a container could have for its own. Nothing is offered of it, the agent stays up.", "Nothing; keep the agent off such nodes if the condition disturbs. Should the machine be another one, remove what the message found."},
 		{agent.ReasonImpossible, "A GPU cannot follow its entry of the config and keeps what it has.", "Choose among the profiles and counts that the message lists."},
 		{agent.ReasonNotSupportedYet, "The config asks for something that this version cannot do.", "Remove it, or wait for a version that can."},
 		{agent.ReasonBlocked, "A change waits for who holds the device.", "Wait, or end the holder that the message names."},

@@ -53,7 +53,7 @@ var ConfigFields = []Field{
 	{Path: "nodes[].paused", Values: "`true`, `false`", Default: "false", Doc: "Plan and report on these nodes, apply nothing."},
 	{Path: "nodes[].gpus", Values: "list of rules, at least one", Doc: "Which GPUs follow which layout; the first whose `select` fits is the GPU's, a GPU that none fits is unmanaged.", Required: true},
 	{Path: "nodes[].gpus[].select", Values: "mapping, not empty", Default: absent, Doc: "Which GPUs the rule is for; all of it must fit."},
-	{Path: "nodes[].gpus[].select.index", Values: "numbers and ranges, such as `[0-1, 4]`", Default: absent, Doc: "Places in the order of the PCI bus."},
+	{Path: "nodes[].gpus[].select.index", Values: "numbers and ranges, such as `[0-1, 4]`", Default: absent, Doc: "Places in the order of the PCI bus, as the driver numbers them now: when a GPU is pulled out or lost for good, those behind it move up. Rules that must stay with a GPU name its `uuid`."},
 	{Path: "nodes[].gpus[].select.uuid", Values: "list of UUIDs", Default: absent, Doc: "Single boards."},
 	{Path: "nodes[].gpus[].select.product", Values: anyGlob, Default: absent, Doc: "Product names, such as `*H100*`."},
 	{Path: "nodes[].gpus[].select.memory", Values: "`>=80Gi`; one of `>=` `<=` `>` `<` `=`, and `Mi` or `Gi`", Default: absent, Doc: "Memory as product names count it: a GPU that reports 81559 MiB has 80Gi."},

@@ -71,6 +71,13 @@ func (b *bounds) suspect(key string) error {
 	return nil
 }
 
+// isAnyLate says that some call hangs.
+func (b *bounds) isAnyLate() bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.count > 0
+}
+
 // abandon leaves the call alone and lifts the suspicion if it ever returns.
 func (b *bounds) abandon(key string, call abandoned, returned <-chan struct{}) {
 	change := func(by int) {

@@ -60,9 +60,14 @@ type Enumerator interface {
 	Brand(GPUHandle) (int, error)
 	Architecture(GPUHandle) (int, error)
 	ComputeCapability(GPUHandle) (major, minor int, err error)
-	// Memory is in bytes.
+	// Memory is in bytes; a GPU without memory of its own answers ErrNotSupported.
 	Memory(GPUHandle) (total uint64, err error)
+	// VirtualizationMode is a number of nvml.h, such as VirtualizationVGPU.
+	VirtualizationMode(GPUHandle) (int, error)
 }
+
+// VirtualizationVGPU is what the driver in a virtual machine says of a GPU that is a part of one of its host.
+const VirtualizationVGPU = 2
 
 // Persister reads and sets persistence mode, which keeps a GPU initialised without clients and so holds it against a reset and
 // a change of its MIG mode.
@@ -249,7 +254,7 @@ const (
 	LevelSystem     = 50
 )
 
-// NVLinks is NVML_NVLINK_MAX_LINKS of nvml.h 13.4: no GPU has a link of that number or above.
+// NVLinks is NVML_NVLINK_MAX_LINKS of nvml.h 13.4: no GPU that it knows has a link of that number or above.
 const NVLinks = 36
 
 // NVLinkEnd is what an NVLink ends at, by the numbers of nvml.h.

@@ -17,6 +17,8 @@ type Node struct {
 	CUDAVersion   int    // 1000*major + 10*minor; 0 = not said
 	GPUs          []GPU  // by PCI bus id
 	Silent        int    // GPUs that the driver counts and of which nothing is known, not even the address
+	// Unsupported is why GPUs that are on no bus cannot be handed out.
+	Unsupported []error
 	// Links says how GPUs reach each other, by PCI address, as ReadLinks found it last; what is not known is not in it.
 	Links topology.Matrix
 }
@@ -32,7 +34,9 @@ type GPU struct {
 	PCIDevice    uint32 // device in the upper half, vendor in the lower; 0 = the driver does not say
 	PCISubsystem uint32
 	NUMA         int    // -1 = unknown
-	MemoryMiB    uint64 // 0 = the driver does not say
+	MemoryMiB    uint64 // 0 = not known; of a GPU with unified memory it is the host's
+	Unified      bool   // the GPU has no memory of its own and works in the host's
+	Virtual      bool   // a part of a GPU of the host that this machine runs on, which has cut it
 	Brand        int
 	Architecture int
 	ComputeMajor int
@@ -41,6 +45,8 @@ type GPU struct {
 	MIG          mig.State
 	// Fault is why the GPU could not be read this time; its other values are then from the last good reading.
 	Fault error
+	// Unsupported is why the GPU cannot be handed out at all; what else is said of it may be incomplete.
+	Unsupported error
 	// Released is why this process keeps its hands off the GPU, so that others can reset or reload it; "" = it does not.
 	// The other values are then from the last reading.
 	Released string
@@ -68,6 +74,9 @@ func (g GPU) String() string {
 	if g.Released != "" {
 		text += " released=" + fmt.Sprintf("%q", g.Released)
 	}
+	if g.Unsupported != nil {
+		text += " unsupported=" + fmt.Sprintf("%q", g.Unsupported.Error())
+	}
 	if g.Fault != nil {
 		text += " fault=" + fmt.Sprintf("%q", g.Fault.Error())
 	}
@@ -81,14 +90,15 @@ func onOff(on bool) string {
 	return "off"
 }
 
-// shortBusID turns the driver's "00000000:65:00.0" into the kernel's "0000:65:00.0".
+// shortBusID turns the driver's "00000000:65:00.0" into the kernel's "0000:65:00.0", and "00010000:65:00.0" into "10000:65:00.0":
+// the kernel writes no more digits than four unless the domain needs them.
 func shortBusID(id string) string {
 	domain, rest, found := strings.Cut(strings.ToLower(id), ":")
 	if !found {
 		return strings.ToLower(id)
 	}
-	if len(domain) == 8 && strings.HasPrefix(domain, "0000") {
-		domain = domain[4:]
+	for len(domain) > 4 && domain[0] == '0' {
+		domain = domain[1:]
 	}
 	return domain + ":" + rest
 }
@@ -99,8 +109,5 @@ func longBusID(id string) string {
 	if !found {
 		return strings.ToUpper(id)
 	}
-	if len(domain) == 4 {
-		domain = "0000" + domain
-	}
-	return domain + ":" + rest
+	return strings.Repeat("0", max(0, 8-len(domain))) + domain + ":" + rest
 }

@@ -11,13 +11,9 @@ import (
 	"maps"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
-
-	"gpuslice/pkg/mig"
 )
-
-// architectureAmpere is NVML_DEVICE_ARCH_AMPERE: the one generation whose MIG mode takes effect with a reset only.
-const architectureAmpere = 7
 
 // ErrGone is the fault of a GPU that the driver no longer counts.
 var ErrGone = errors.New("the driver no longer lists it")
@@ -28,6 +24,12 @@ type Options struct {
 	CallLimit time.Duration
 	// NUMANode answers for a PCI address; negative means unknown. Default: unknown.
 	NUMANode func(pci string) int
+	// SystemMemory is the host's memory in MiB, which GPUs without memory of their own work in; 0 means unknown. Default: unknown.
+	SystemMemory func() uint64
+	// Bound lists the PCI addresses that the kernel has bound to the driver; nil means unknown. Default: unknown.
+	Bound func() []string
+	// Platforms tells what kind of machine this is; default: one whose GPUs can be handed out.
+	Platforms Platforms
 	// Program is nvidia-smi; none means that there is none here.
 	Program Program
 	// Holders names what else holds a GPU; default: nobody can say.
@@ -47,8 +49,12 @@ type Hardware struct {
 	bounds *bounds
 	gate   gate
 
+	// initialised says that the driver has a session of ours; it may come long after we gave up waiting for it.
+	initialised atomic.Bool
+
 	mu       sync.Mutex // guards what follows
 	opened   bool
+	bound    []string           // what the kernel had bound to the driver when the session was opened
 	known    map[string]reading // last good one by PCI address
 	released map[string]string  // why, by PCI address; AllGPUs concerns every GPU
 	linkage  linkage
@@ -66,6 +72,15 @@ func New(d Driver, opts Options) *Hardware {
 	if opts.NUMANode == nil {
 		opts.NUMANode = func(string) int { return -1 }
 	}
+	if opts.SystemMemory == nil {
+		opts.SystemMemory = func() uint64 { return 0 }
+	}
+	if opts.Bound == nil {
+		opts.Bound = func() []string { return nil }
+	}
+	if opts.Platforms == nil {
+		opts.Platforms = onlyDiscrete{}
+	}
 	if opts.Holders == nil {
 		opts.Holders = noHolders{}
 	}
@@ -78,8 +93,12 @@ func (h *Hardware) Snapshot(ctx context.Context) (Node, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.released[AllGPUs] != "" {
+		if !h.opened { // the driver may have answered after all, when nobody wanted it any more
+			_ = h.closeSession(ctx)
+		}
 		return h.remembered(), nil
 	}
+	h.followKernel(ctx)
 	if err := h.open(ctx); err != nil {
 		return Node{}, err
 	}
@@ -93,7 +112,7 @@ func (h *Hardware) Snapshot(ctx context.Context) (Node, error) {
 		if node.CUDAVersion, err = optional(h.driver.CUDADriverVersion()); err != nil {
 			return fmt.Errorf("read CUDA version: %w", err)
 		}
-		ids, silent, err = h.list()
+		ids, silent, err = h.list(&node)
 		return err
 	})
 	if err != nil {
@@ -101,54 +120,10 @@ func (h *Hardware) Snapshot(ctx context.Context) (Node, error) {
 		return Node{}, err
 	}
 	node.GPUs = h.readAll(ctx, ids, silent)
-	node.Links = h.linkage.matrix
 	node.Silent = max(0, silent-(len(node.GPUs)-len(ids))) // those that were known before are among the GPUs
+	node.GPUs = h.withoutMoved(node.GPUs)
+	node.Links = h.linkage.matrix
 	return node, nil
-}
-
-// open starts a session; a driver that is not there yet is asked again next time.
-func (h *Hardware) open(ctx context.Context) error {
-	if h.opened {
-		return nil
-	}
-	if err := h.bounds.do(ctx, "", "open the driver", h.driver.Init); err != nil {
-		return fmt.Errorf("open the driver: %w", err)
-	}
-	h.opened = true
-	h.gate.open()
-	return nil
-}
-
-// call bounds a call of the open session.
-func (h *Hardware) call(ctx context.Context, key, operation string, fn func() error) error {
-	return h.callIn(ctx, 0, key, operation, fn)
-}
-
-// callIn is call for a session that is known by its number.
-func (h *Hardware) callIn(ctx context.Context, generation int, key, operation string, fn func() error) error {
-	return h.bounds.do(ctx, key, operation, func() error {
-		if err := h.gate.enter(generation); err != nil {
-			return fmt.Errorf("%s: %w", operation, err)
-		}
-		defer h.gate.leave()
-		return fn()
-	})
-}
-
-// reopenIfClosed ends a session that the driver has ended, so that a reloaded driver is picked up.
-func (h *Hardware) reopenIfClosed(err error) {
-	if errors.Is(err, ErrUninitialized) || errors.Is(err, ErrDriverNotLoaded) || errors.Is(err, ErrVersionMismatch) {
-		_ = h.driver.Shutdown() // the session is dead already; what Shutdown says of it changes nothing
-		h.opened = false
-		h.gate.takeSets()
-	}
-}
-
-// Close ends the session.
-func (h *Hardware) Close(ctx context.Context) error {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return h.closeSession(ctx)
 }
 
 // Exhausted says that so many calls hang that a new process is the better remedy (P11).
@@ -160,8 +135,8 @@ func (h *Hardware) Exhausted() bool {
 }
 
 // list returns the PCI addresses that the driver enumerates, and how many GPUs it counts that do not say theirs: such a
-// one is known from before, or not at all.
-func (h *Hardware) list() (ids []string, silent int, err error) {
+// one is known from before, or not at all. One that has none, because it is on no bus, is noted in the node.
+func (h *Hardware) list(node *Node) (ids []string, silent int, err error) {
 	if len(h.released) > 0 { // a look-up by index would take hold of the released ones
 		return h.notReleased(), 0, nil
 	}
@@ -176,11 +151,15 @@ func (h *Hardware) list() (ids []string, silent int, err error) {
 			continue
 		}
 		id, err := h.driver.BusID(gpu)
-		if err != nil {
-			silent++
+		if err == nil {
+			ids = append(ids, shortBusID(id))
 			continue
 		}
-		ids = append(ids, shortBusID(id))
+		if product, err := h.driver.Name(gpu); err == nil && h.opts.Platforms.IsIntegrated(product) {
+			node.Unsupported = append(node.Unsupported, integrated(product))
+			continue
+		}
+		silent++
 	}
 	return ids, silent, nil
 }
@@ -238,54 +217,23 @@ func (h *Hardware) read(ctx context.Context, pci string, known reading, isKnown 
 	return last
 }
 
-func (h *Hardware) readGPU(pci string, known reading) (GPU, error) {
-	handle, err := h.driver.GPUByBusID(longBusID(pci))
-	if err != nil {
-		return GPU{}, fmt.Errorf("open GPU %s: %w", pci, err)
-	}
-	g, err := readIdentity(h.driver, handle)
-	if err != nil {
-		return GPU{}, fmt.Errorf("GPU %s: %w", pci, err)
-	}
-	if g.Index, err = h.driver.Index(handle); err != nil {
-		return GPU{}, fmt.Errorf("GPU %s: read index: %w", pci, err)
-	}
-	g.NUMA = h.opts.NUMANode(pci)
-	total, err := optional(h.driver.Memory(handle))
-	if err != nil {
-		return GPU{}, fmt.Errorf("GPU %s: read memory: %w", pci, err)
-	}
-	// A GPU in MIG mode may keep its total from a client without the right to see it: then the last one seen is still true.
-	g.MemoryMiB = cmp.Or(total>>20, known.MemoryMiB)
-	return h.readMIG(handle, g, known)
-}
-
-func (h *Hardware) readMIG(handle GPUHandle, g GPU, known reading) (GPU, error) {
-	g.MIG = mig.State{GPU: g.Name(), ModeNeedsReset: g.Architecture == architectureAmpere}
-	current, _, err := h.driver.MIGMode(handle)
-	if isAbsent(err) || errors.Is(err, ErrInvalidArgument) {
-		return g, nil
-	}
-	if err != nil {
-		return GPU{}, fmt.Errorf("%s: read MIG mode: %w", g.Name(), err)
-	}
-	if g.Geometry, err = h.geometryOf(handle, g, current, known); errors.Is(err, ErrNoPermission) && !current {
-		return g, nil // it is whole, and whole it can be used
-	} else if err != nil {
-		return GPU{}, fmt.Errorf("%s: read MIG profiles: %w", g.Name(), err)
-	}
-	if !g.IsMIGCapable() {
-		return g, nil
-	}
-	if g.MIG, err = readCut(h.driver, handle, g.Geometry, g.MIG); err != nil {
-		return GPU{}, fmt.Errorf("%s: %w", g.Name(), err)
-	}
-	return g, nil
-}
-
 // Forget drops what is known of a GPU that is gone and that nobody uses any more.
 func (h *Hardware) Forget(pci string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	delete(h.known, pci)
+}
+
+// withoutMoved leaves out what is known of a GPU at an address where it is no more, when it has come back at another one: it is
+// one device, whose name is its UUID.
+func (h *Hardware) withoutMoved(gpus []GPU) []GPU {
+	return slices.DeleteFunc(gpus, func(old GPU) bool {
+		moved := errors.Is(old.Fault, ErrGone) && slices.ContainsFunc(gpus, func(g GPU) bool {
+			return g.Fault == nil && g.UUID == old.UUID && g.PCI != old.PCI
+		})
+		if moved {
+			delete(h.known, old.PCI)
+		}
+		return moved
+	})
 }

@@ -89,11 +89,11 @@ func (h NodeHolders) mounts(pid string) string {
 }
 
 func (h NodeHolders) program(pid string) string {
-	text, err := os.ReadFile(filepath.Join(h.Proc, pid, "comm"))
+	text, err := ReadHostFile(filepath.Join(h.Proc, pid, "comm"))
 	if err != nil {
 		return "unknown"
 	}
-	return strings.TrimSpace(string(text))
+	return strings.TrimSpace(text)
 }
 
 // Modules implements Holders: "kernel module nvidia_drm".

@@ -14,6 +14,9 @@ import (
 	"gpuslice/pkg/topology"
 )
 
+// maxNVLinks bounds of one GPU how many links are asked for.
+const maxNVLinks = 4 * NVLinks
+
 // maxLinked bounds of how many GPUs the links are read; the largest nodes that are built have 16.
 const maxLinked = 64
 
@@ -47,7 +50,7 @@ func (h *Hardware) ReadLinks(ctx context.Context, gpus []GPU) topology.Matrix {
 	if h.released[AllGPUs] != "" || !h.opened {
 		return h.linkage.matrix
 	}
-	present := slices.DeleteFunc(slices.Clone(gpus), func(g GPU) bool { return g.Fault != nil || g.Released != "" })
+	present := slices.DeleteFunc(slices.Clone(gpus), func(g GPU) bool { return g.Fault != nil || g.Released != "" || g.Unsupported != nil })
 	if len(present) > maxLinked {
 		return nil
 	}
@@ -131,31 +134,36 @@ func (r *linkRow) readClasses(d Driver, handle GPUHandle, others []string) {
 	}
 }
 
+// readNVLinks asks for the links that nvml.h knows of, and goes on while there are more: newer GPUs have more.
 func (r *linkRow) readNVLinks(d Driver, handle GPUHandle) {
-	for link := range NVLinks {
+	for link := range maxNVLinks {
 		active, err := d.NVLinkActive(handle, link)
-		if isAbsent(err) {
+		if isAbsent(err) || link >= NVLinks && err != nil {
 			return
 		}
 		if r.note(err); err != nil || !active {
 			continue
 		}
-		end, err := d.NVLinkEnd(handle, link)
-		if isAbsent(err) { // a driver before R460 does not say it; then an end at the address of a GPU is that GPU
-			end, err = EndGPU, nil
-		}
-		if r.note(err); err != nil {
-			continue
-		}
-		switch end {
-		case EndNPU, EndUnknown: // leads to no GPU
-		case EndSwitch:
-			r.switched++
-		case EndGPU:
-			busID, err := d.NVLinkBusID(handle, link)
-			if r.note(err); err == nil {
-				r.direct[shortBusID(busID)]++
-			}
+		r.readEnd(d, handle, link)
+	}
+}
+
+func (r *linkRow) readEnd(d Driver, handle GPUHandle, link int) {
+	end, err := d.NVLinkEnd(handle, link)
+	if isAbsent(err) { // a driver before R460 does not say it; then an end at the address of a GPU is that GPU
+		end, err = EndGPU, nil
+	}
+	if r.note(err); err != nil {
+		return
+	}
+	switch end {
+	case EndNPU, EndUnknown: // leads to no GPU, nor does an end of a kind that is not known here
+	case EndSwitch:
+		r.switched++
+	case EndGPU:
+		busID, err := d.NVLinkBusID(handle, link)
+		if r.note(err); err == nil {
+			r.direct[shortBusID(busID)]++
 		}
 	}
 }

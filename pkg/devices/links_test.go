@@ -191,3 +191,27 @@ func TestLinksAreReadOnce(t *testing.T) {
 		t.Errorf("%d links of 3 GPUs, after %d calls", got, calls()-before)
 	}
 }
+
+// N03: the number of links is what the GPU answers, not what was true of the GPUs of some year; an end of an unknown kind leads to no
+// GPU and is no fault.
+func TestAnyNumberOfLinks(t *testing.T) {
+	for _, links := range []int{0, 18, 24, 36, 72} {
+		m := machineFile(t, fmt.Sprintf("models: {new: {name: NVIDIA New, architecture: 13, memoryMiB: 1024, nvlinks: %d}}\ngpus: [{model: new, count: 2, numa: 0}]\n", links))
+		hw := open(m)
+		if got, want := linkTable(linked(t, hw)), fmt.Sprintf("0-1 same-cpu %d", links); got != want {
+			t.Errorf("%d links are %s", links, got)
+		}
+		if asked := m.Calls("test")["NVLinkActive"]; asked > 2*(max(links, devices.NVLinks)+1) {
+			t.Errorf("%d links of 2 GPUs are %d questions", links, asked)
+		}
+		odd := devices.New(oddEnds{m.Open(sim.Admin("odd"))}, devices.Options{})
+		if n := linked(t, odd); linkTable(n) != "0-1 same-cpu 0" || n.GPUs[0].Fault != nil {
+			t.Errorf("%d links with ends of an unknown kind are %s", links, linkTable(n))
+		}
+	}
+}
+
+// oddEnds is a driver whose links end at things that came later.
+type oddEnds struct{ devices.Driver }
+
+func (oddEnds) NVLinkEnd(devices.GPUHandle, int) (devices.NVLinkEnd, error) { return 77, nil }

@@ -4,15 +4,105 @@
 package devices
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 
 	"gpuslice/pkg/mig"
 )
 
+// architectureAmpere is NVML_DEVICE_ARCH_AMPERE: the one generation whose MIG mode takes effect with a reset only.
+const architectureAmpere = 7
+
+func (h *Hardware) readGPU(pci string, known reading) (GPU, error) {
+	handle, err := h.driver.GPUByBusID(longBusID(pci))
+	if err != nil {
+		return GPU{}, fmt.Errorf("open GPU %s: %w", pci, err)
+	}
+	product, err := optional(h.driver.Name(handle))
+	if err != nil {
+		return GPU{}, fmt.Errorf("GPU %s: read name: %w", pci, err)
+	}
+	if h.opts.Platforms.IsIntegrated(product) {
+		return readIntegrated(h.driver, handle, GPU{PCI: pci, Product: product, Model: ModelOf(product), NUMA: -1}), nil
+	}
+	g, err := readIdentity(h.driver, handle, product)
+	if err != nil {
+		return GPU{}, fmt.Errorf("GPU %s: %w", pci, err)
+	}
+	if g.Index, err = h.driver.Index(handle); err != nil {
+		return GPU{}, fmt.Errorf("GPU %s: read index: %w", pci, err)
+	}
+	g.NUMA = h.opts.NUMANode(pci)
+	if err := h.readMemory(handle, &g, known); err != nil {
+		return GPU{}, fmt.Errorf("GPU %s: read memory: %w", pci, err)
+	}
+	mode, err := optional(h.driver.VirtualizationMode(handle))
+	if err != nil {
+		return GPU{}, fmt.Errorf("GPU %s: read virtualization mode: %w", pci, err)
+	}
+	if g.MIG = (mig.State{GPU: g.Name()}); mode == VirtualizationVGPU {
+		g.Virtual = true // how it is cut is its host's, whatever the driver shows of it in here
+		return g, nil
+	}
+	return h.readMIG(handle, g, known)
+}
+
+// readIntegrated never fails: such a GPU may have no UUID or minor number, and is not handed out anyway.
+func readIntegrated(d Driver, h GPUHandle, g GPU) GPU {
+	g.Unsupported = integrated(g.Product)
+	g.UUID, _ = d.UUID(h)
+	var err error
+	if g.Minor, err = d.Minor(h); err != nil {
+		g.Minor = -1
+	}
+	if g.Index, err = d.Index(h); err != nil {
+		g.Index = -1
+	}
+	g.MIG.GPU = g.Name()
+	return g
+}
+
+func (h *Hardware) readMemory(handle GPUHandle, g *GPU, known reading) error {
+	total, err := h.driver.Memory(handle)
+	switch {
+	case errors.Is(err, ErrNotSupported): // it has none of its own
+		g.Unified, g.MemoryMiB = true, h.opts.SystemMemory()
+		return nil
+	case err != nil && !isAbsent(err):
+		return err
+	}
+	// A GPU in MIG mode may keep its total from a client without the right to see it: then the last one seen is still true.
+	g.MemoryMiB = cmp.Or(total>>20, known.MemoryMiB)
+	return nil
+}
+
+func (h *Hardware) readMIG(handle GPUHandle, g GPU, known reading) (GPU, error) {
+	g.MIG.ModeNeedsReset = g.Architecture == architectureAmpere
+	current, _, err := h.driver.MIGMode(handle)
+	if isAbsent(err) || errors.Is(err, ErrInvalidArgument) {
+		return g, nil
+	}
+	if err != nil {
+		return GPU{}, fmt.Errorf("%s: read MIG mode: %w", g.Name(), err)
+	}
+	if g.Geometry, err = h.geometryOf(handle, g, current, known); errors.Is(err, ErrNoPermission) && !current {
+		return g, nil // it is whole, and whole it can be used
+	} else if err != nil {
+		return GPU{}, fmt.Errorf("%s: read MIG profiles: %w", g.Name(), err)
+	}
+	if !g.IsMIGCapable() {
+		return g, nil
+	}
+	if g.MIG, err = readCut(h.driver, handle, g.Geometry, g.MIG); err != nil {
+		return GPU{}, fmt.Errorf("%s: %w", g.Name(), err)
+	}
+	return g, nil
+}
+
 // readIdentity reads what every GPU must have (UUID, minor, bus id) and, as far as the driver says it, the rest.
-func readIdentity(d Driver, h GPUHandle) (GPU, error) {
-	var g GPU
+func readIdentity(d Driver, h GPUHandle, product string) (GPU, error) {
+	g := GPU{Product: product, Model: ModelOf(product)}
 	var err error
 	if g.UUID, err = d.UUID(h); err != nil {
 		return g, fmt.Errorf("read UUID: %w", err)
@@ -29,10 +119,6 @@ func readIdentity(d Driver, h GPUHandle) (GPU, error) {
 	if g.PCIDevice, g.PCISubsystem, err = d.PCIDevice(h); err != nil && !isAbsent(err) {
 		return g, fmt.Errorf("read PCI ids: %w", err)
 	}
-	if g.Product, err = optional(d.Name(h)); err != nil {
-		return g, fmt.Errorf("read name: %w", err)
-	}
-	g.Model = ModelOf(g.Product)
 	if g.Brand, err = optional(d.Brand(h)); err != nil {
 		return g, fmt.Errorf("read brand: %w", err)
 	}

@@ -53,23 +53,6 @@ func (h *Hardware) reopen(ctx context.Context, pci string) error {
 	return h.open(ctx)
 }
 
-// closeSession lets go of everything.
-func (h *Hardware) closeSession(ctx context.Context) error {
-	if !h.opened {
-		return nil
-	}
-	if err := h.gate.close(ctx, max(h.opts.CallLimit, 2*waitSlice)); err != nil {
-		return err
-	}
-	h.opened = false
-	return h.bounds.do(ctx, "", "close the driver", func() error {
-		for _, set := range h.gate.takeSets() {
-			_ = set.Close() // the end of the session ends it too
-		}
-		return h.driver.Shutdown()
-	})
-}
-
 // remembered is the node as it was read last, without the driver.
 func (h *Hardware) remembered() Node {
 	node := Node{Links: h.linkage.matrix}

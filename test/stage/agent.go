@@ -49,6 +49,14 @@ func (s *Stage) StartAgent(ctx context.Context, extra ...string) error {
 
 // StartAgentIn starts gpu-plugin through another program, such as one that changes namespaces first.
 func (s *Stage) StartAgentIn(ctx context.Context, through []string, extra ...string) error {
+	if err := s.LaunchAgent(through, extra...); err != nil {
+		return err
+	}
+	return s.UntilReady(ctx)
+}
+
+// LaunchAgent is StartAgentIn without waiting for the agent.
+func (s *Stage) LaunchAgent(through []string, extra ...string) error {
 	log, err := os.OpenFile(filepath.Join(s.logs, "agent.log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
 		return err
@@ -62,7 +70,7 @@ func (s *Stage) StartAgentIn(ctx context.Context, through []string, extra ...str
 	a := &Agent{cmd: cmd, log: log, ended: make(chan error, 1)}
 	go func() { a.ended <- cmd.Wait() }()
 	s.agent = a
-	return s.UntilReady(ctx)
+	return nil
 }
 
 // Another is a second agent on the same node, with an address of its own; in a pod it has no process here.
@@ -131,6 +139,12 @@ func (s *Stage) UntilReady(ctx context.Context) error {
 		_, err := get(ctx, "http://"+listen+"/readyz")
 		return err
 	})
+}
+
+// Healthy says with nil that the agent's process is up, ready or not.
+func (s *Stage) Healthy(ctx context.Context) error {
+	_, err := get(ctx, "http://"+listen+"/healthz")
+	return err
 }
 
 // Status reads /status of the agent.

@@ -20,3 +20,11 @@ type EditsOptions struct {
 	DevRoot    string
 	HookPath   string // nvidia-cdi-hook; "" = no hooks
 }
+
+// Host is where the files are that tell what kind of machine this is.
+type Host struct {
+	DriverRoot string
+	DevRoot    string
+	ProcRoot   string
+	SysRoot    string
+}

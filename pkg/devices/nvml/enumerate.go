@@ -126,6 +126,11 @@ func (s *session) Memory(h devices.GPUHandle) (uint64, error) {
 	return m.Total, err
 }
 
+func (s *session) VirtualizationMode(h devices.GPUHandle) (int, error) {
+	mode, err := get(s, h, "nvmlDeviceGetVirtualizationMode", nvml.Device.GetVirtualizationMode)
+	return int(mode), err
+}
+
 // text reads a C string from a fixed buffer, whose char is signed on some platforms.
 func text[C int8 | uint8](buffer []C) string {
 	out := make([]byte, 0, len(buffer))

@@ -23,3 +23,9 @@ func (absent) Init() error { return devices.ErrLibraryNotFound }
 func CommonEdits(EditsOptions) (specs.ContainerEdits, error) {
 	return specs.ContainerEdits{}, devices.ErrLibraryNotFound
 }
+
+// Platform is that of any other node without the library.
+func (Host) Platform() devices.Platform { return devices.Platform{} }
+
+// IsIntegrated has no GPU to ask about in this build.
+func (Host) IsIntegrated(string) bool { return false }

@@ -26,9 +26,9 @@ func (f machineFile) build() (*Machine, error) {
 	m := &Machine{
 		closed: make(chan struct{}), changed: make(chan struct{}), seed: f.Seed, models: maps.Clone(builtin),
 		uuidReuse: f.UUIDReuse == nil || *f.UUIDReuse, bootID: cmp.Or(f.BootID, nameUUID("boot/%d/%d", f.Seed, 0)),
-		latencies: map[string]time.Duration{}, counts: map[string]map[string]int{},
+		latencies: map[string]time.Duration{}, counts: map[string]map[string]int{}, systemMemoryMiB: defaultSystemMemory,
 	}
-	errs := []error{m.buildDriver(f.Driver), m.buildModels(f.Models), m.buildGPUs(f.GPUs, f.Links)}
+	errs := []error{m.buildHost(f), m.buildDriver(f.Driver), m.buildModels(f.Models), m.buildGPUs(f.GPUs, f.Links)}
 	for _, call := range slices.Sorted(maps.Keys(f.Latencies)) {
 		if err := m.SetLatency(call, f.Latencies[call]); err != nil {
 			errs = append(errs, fmt.Errorf("latencies: %w", err))
@@ -43,7 +43,17 @@ func (f machineFile) build() (*Machine, error) {
 	return m, nil
 }
 
-var driverStates = []string{driverLoaded: "loaded", driverUnloaded: "unloaded", driverMismatched: "mismatched"}
+func (m *Machine) buildHost(f machineFile) error {
+	if f.SystemMemoryMiB != nil {
+		m.systemMemoryMiB = *f.SystemMemoryMiB
+	}
+	platforms := []string{"", devices.Tegra, devices.WSL}
+	i, err := choose("platform", f.Platform, platforms)
+	m.platform = platforms[i]
+	return err
+}
+
+var driverStates = []string{driverLoaded: "loaded", driverUnloaded: "unloaded", driverMismatched: "mismatched", driverAbsent: "absent"}
 
 func (m *Machine) buildDriver(f driverFile) error {
 	m.version = cmp.Or(f.Version, defaultVersion)
@@ -116,9 +126,17 @@ func (m *Machine) buildGPU(f gpuFile) (*gpu, error) {
 		traits: traits{
 			swapped: f.SwappedHalves, modeResets: f.ModeChangeResets, renumbers: f.RenumberOnReset,
 			noEvents: f.Events != nil && !*f.Events, fixedMinor: f.Minor != nil, resetAnswer: resetKind(answer),
-			reservedMiB: mod.memoryMiB / defaultReserve,
+			reservedMiB: mod.memoryMiB / defaultReserve, unsupported: f.Unsupported,
 		},
 	}
+	if err := g.setModes(f); err != nil {
+		return nil, err
+	}
+	return g, g.fix(f)
+}
+
+// setModes takes the modes that the file gives, where the model has them.
+func (g *gpu) setModes(f gpuFile) error {
 	g.mig = len(f.Instances) > 0
 	if f.MIG != nil {
 		g.mig = *f.MIG
@@ -128,16 +146,21 @@ func (m *Machine) buildGPU(f gpuFile) (*gpu, error) {
 		g.pending = *f.Pending
 	}
 	switch {
-	case (g.mig || g.pending) && !mod.canMIG():
-		return nil, fmt.Errorf("mig: %s cannot be cut", mod.key)
-	case g.swapped && mod.memorySlices <= mod.computeSlices:
-		return nil, fmt.Errorf("swappedHalves: no compute slice is missing on %s", mod.key)
+	case (g.mig || g.pending) && !g.model.canMIG():
+		return fmt.Errorf("mig: %s cannot be cut", g.model.key)
+	case g.swapped && g.model.memorySlices <= g.model.computeSlices:
+		return fmt.Errorf("swappedHalves: no compute slice is missing on %s", g.model.key)
 	}
-	return g, g.fix(f)
+	return nil
 }
 
 // fix takes the names and numbers that the file gives.
 func (g *gpu) fix(f gpuFile) error {
+	for _, call := range f.Unsupported {
+		if err := knownCall(call); err != nil {
+			return fmt.Errorf("unsupported: %w", err)
+		}
+	}
 	if f.ReservedMiB != nil {
 		g.reservedMiB = *f.ReservedMiB
 	}

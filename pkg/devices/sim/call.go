@@ -4,6 +4,7 @@
 package sim
 
 import (
+	"slices"
 	"time"
 
 	"gpuslice/pkg/devices"
@@ -86,10 +87,13 @@ func (s *session) enter(op operation) (Fault, Attempt, error) {
 	}
 	latency := m.latencies[op.name]
 	due := m.dueFault(s.client.Name, op.name, g)
+	unsupported := g != nil && slices.Contains(g.unsupported, op.name)
 	m.mu.Unlock()
 
 	s.delay(latency)
 	switch {
+	case due == nil && unsupported:
+		return Fault{}, attempt, devices.ErrNotSupported
 	case due == nil:
 		return Fault{}, attempt, nil
 	case due.Form == Hung:

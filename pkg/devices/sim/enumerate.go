@@ -191,6 +191,8 @@ func (s *session) Memory(h devices.GPUHandle) (uint64, error) {
 			return r.gi.row.MemoryMiB << 20, nil
 		case r.gpu.mig && !s.client.mayMonitor():
 			return 0, devices.ErrNoPermission
+		case r.gpu.model.noMemory:
+			return 0, devices.ErrNotSupported
 		}
 		return r.gpu.model.memoryMiB << 20, nil
 	}, gpuRef, migRef)

@@ -19,17 +19,20 @@ type machineFile struct {
 	BootID    string                   `yaml:"bootID"`    // from the seed
 	UUIDReuse *bool                    `yaml:"uuidReuse"` // a slot made again has its old UUID; true
 	Driver    driverFile               `yaml:"driver"`
-	Models    map[string]modelFile     `yaml:"models"` // products that the built-in tables do not know, by key
+	Platform  string                   `yaml:"platform"` // Tegra or WSL; a machine with cards
+	Models    map[string]modelFile     `yaml:"models"`   // products that the built-in tables do not know, by key
 	GPUs      []gpuFile                `yaml:"gpus"`
 	Links     linksFile                `yaml:"links"`
 	Latencies map[string]time.Duration `yaml:"latencies"` // by call
 	Faults    []faultFile              `yaml:"faults"`
+
+	SystemMemoryMiB *uint64 `yaml:"systemMemoryMiB"` // that of a host with 128 GB
 }
 
 type driverFile struct {
 	Version      string `yaml:"version"`      // defaultVersion
 	CUDA         string `yaml:"cuda"`         // defaultCUDA
-	State        string `yaml:"state"`        // loaded, unloaded, mismatched; loaded
+	State        string `yaml:"state"`        // loaded, unloaded, mismatched, absent; loaded
 	ProfileNames *bool  `yaml:"profileNames"` // the driver tells profile names; true
 	MemoryLimits *bool  `yaml:"memoryLimits"` // cgroups can be given limits; true from driver 615 on
 }
@@ -55,7 +58,8 @@ type gpuFile struct {
 	Persistence      bool                `yaml:"persistence"`
 	ReservedMiB      *uint64             `yaml:"reservedMiB"` // memory that the driver keeps for itself; a 128th
 	Lost             bool                `yaml:"lost"`
-	Profiles         map[int]profilePart `yaml:"profiles"` // other names or sizes, by profile id
+	Unsupported      []string            `yaml:"unsupported"` // calls of devices.Driver that this GPU answers with NOT_SUPPORTED
+	Profiles         map[int]profilePart `yaml:"profiles"`    // other names or sizes, by profile id
 	Processes        []processFile       `yaml:"processes"`
 }
 
@@ -98,7 +102,10 @@ type modelFile struct {
 	ComputeSlices     int           `yaml:"computeSlices"`
 	NeedsReset        bool          `yaml:"modeNeedsReset"`
 	SurvivesReboot    bool          `yaml:"modeSurvivesReboot"`
-	NVLinks           int           `yaml:"nvlinks"` // into NVSwitch; 0
+	NVLinks           int           `yaml:"nvlinks"`    // into NVSwitch; 0
+	NoMemory          bool          `yaml:"noMemory"`   // it works in the host's
+	Integrated        bool          `yaml:"integrated"` // into a system on a chip
+	Virtual           bool          `yaml:"virtual"`    // a part of a GPU that the machine's own host has cut
 	Profiles          []profileFile `yaml:"profiles"`
 }
 

@@ -27,7 +27,8 @@ type traits struct {
 	noEvents    bool
 	fixedMinor  bool
 	resetAnswer resetKind
-	reservedMiB uint64 // of the memory, by the driver
+	reservedMiB uint64   // of the memory, by the driver
+	unsupported []string // calls that answer ErrNotSupported
 }
 
 // gpu is a physical GPU. All fields are guarded by the machine's lock.

@@ -41,6 +41,9 @@ var switched = map[string]int{
 // pluggedLinks is for a GPU that is on a fabric although no board of its model has one.
 const pluggedLinks = 12
 
+// maxNVLinks leaves room for GPUs with more links than any has today.
+const maxNVLinks = 2 * devices.NVLinks
+
 // switches is how many NVSwitches a fabric has; links go to them in turn.
 const switches = 4
 
@@ -139,7 +142,7 @@ func askWire[T any](s *session, name string, h devices.GPUHandle, link int, answ
 		var none T
 		all := s.machine.wires(r.gpu)
 		switch {
-		case link < 0 || link >= devices.NVLinks:
+		case link < 0 || link >= maxNVLinks:
 			return none, devices.ErrInvalidArgument
 		case len(all) == 0:
 			return none, devices.ErrNotSupported

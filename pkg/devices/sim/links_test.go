@@ -161,7 +161,7 @@ func TestLinksFileErrors(t *testing.T) {
 		{"level", "links: {pairs: [{gpus: [0, 1], pcie: PIX}]}\n", `pcie is "PIX"; valid: hostbridge, internal, multiple, node, single, system`},
 		{"links of a pair", "links: {pairs: [{gpus: [0, 1], nvlinks: 99}]}\n", "nvlinks is 99; valid: 0 to 36"},
 		{"links of a GPU", "links: {pairs: [{gpus: [0, 1], nvlinks: 30}, {gpus: [2, 1], nvlinks: 30}]}\n", "GPU 1 has 60 NVLinks, at most 36"},
-		{"links of a product", "models: {x: {nvlinks: 99}}\n", "nvlinks is 99; valid: 0 to 36"},
+		{"links of a product", "models: {x: {nvlinks: 99}}\n", "nvlinks is 99; valid: 0 to 72"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			if _, err := ParseYAML([]byte(gpus + tc.file)); err == nil || !strings.Contains(err.Error(), tc.want) {

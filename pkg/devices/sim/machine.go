@@ -20,6 +20,7 @@ const (
 	driverLoaded driverState = iota
 	driverUnloaded
 	driverMismatched // the library belongs to another version than the kernel module
+	driverAbsent     // there is no library
 )
 
 // Machine is one node with its GPUs and its driver. It is safe for concurrent use.
@@ -40,6 +41,8 @@ type Machine struct {
 	instances    int // compute instances ever made
 	models       map[string]model
 	wiring       wiring
+	platform     string // of devices
+	pulled       []*gpu // GPUs that were pulled out
 	gpus         []*gpu // by PCI bus id, which is the order of their indexes
 	made         int    // GPUs ever made, the next one's number
 	sessions     []*session
@@ -50,6 +53,8 @@ type Machine struct {
 	counts       map[string]map[string]int // client, call
 	attempts     []Attempt
 	hooks        Hooks
+
+	systemMemoryMiB uint64
 }
 
 // GPU is what the machine says of one of its GPUs, from outside of any session.
@@ -150,6 +155,10 @@ func (m *Machine) gpu(number int) (*gpu, error) {
 func (m *Machine) place(g *gpu) {
 	g.number = m.made
 	m.made++
+	m.insert(g)
+}
+
+func (m *Machine) insert(g *gpu) {
 	m.gpus = append(m.gpus, g)
 	slices.SortFunc(m.gpus, func(a, b *gpu) int { return cmp.Compare(a.busID, b.busID) })
 }

@@ -22,7 +22,10 @@ type model struct {
 	sms                                int
 	memorySlices, computeSlices        int
 	modeNeedsReset, modeSurvivesReboot bool
-	nvlinks                            int // into NVSwitch
+	nvlinks                            int  // into NVSwitch
+	noMemory                           bool // it works in the host's
+	integrated                         bool // into a system on a chip
+	virtual                            bool // a part of a GPU that the machine's own host has cut
 	rows                               []row
 }
 
@@ -50,7 +53,7 @@ func at(size int, starts ...int) []devices.Placement {
 	return placements
 }
 
-var builtin = byKey(slices.Concat(turingModels, ampereModels, adaModels, hopperModels, blackwellModels))
+var builtin = byKey(slices.Concat(turingModels, ampereModels, adaModels, hopperModels, blackwellModels, otherModels))
 
 func byKey(models []model) map[string]model {
 	keyed := map[string]model{}

@@ -4,6 +4,7 @@
 package sim
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"os"
@@ -133,7 +134,10 @@ func TestEveryModelMakesAMachine(t *testing.T) {
 	for _, key := range Models() {
 		f := open(t, machine(t, "1x"+key), Admin("test"))
 		gpu := f.at(0)
-		if total, err := f.Memory(gpu); err != nil || total == 0 {
+		switch total, err := f.Memory(gpu); {
+		case builtin[key].noMemory && !errors.Is(err, devices.ErrNotSupported):
+			t.Errorf("%s has no memory of its own: memory %d, %v", key, total, err)
+		case !builtin[key].noMemory && (err != nil || total == 0):
 			t.Errorf("%s: memory %d, %v", key, total, err)
 		}
 		if brand, err := f.Brand(gpu); err != nil || brand == 0 {
@@ -143,7 +147,7 @@ func TestEveryModelMakesAMachine(t *testing.T) {
 			t.Errorf("%s: compute capability %d, %v", key, major, err)
 		}
 	}
-	if len(Models()) != 17 {
-		t.Errorf("%d models, want 14 that can be cut and 3 that cannot", len(Models()))
+	if len(Models()) != 20 {
+		t.Errorf("%d models, want 14 that can be cut, 3 that cannot, 1 with the memory of its host and 2 of virtual machines", len(Models()))
 	}
 }

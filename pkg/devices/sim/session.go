@@ -93,6 +93,8 @@ func (s *session) Init() error {
 			return devices.ErrDriverNotLoaded
 		case driverMismatched:
 			return devices.ErrVersionMismatch
+		case driverAbsent:
+			return devices.ErrLibraryNotFound
 		case driverLoaded:
 		}
 		if s.open {

@@ -19,9 +19,10 @@ func (f modelFile) model(key string) (model, error) {
 		key: key, name: f.Name, architecture: f.Architecture, brand: f.Brand, pciID: f.PCIDeviceID,
 		memoryMiB: f.MemoryMiB, sms: f.SMs, memorySlices: f.MemorySlices, computeSlices: f.ComputeSlices,
 		modeNeedsReset: f.NeedsReset, modeSurvivesReboot: f.SurvivesReboot, nvlinks: f.NVLinks,
+		noMemory: f.NoMemory, integrated: f.Integrated, virtual: f.Virtual,
 	}
-	if f.NVLinks < 0 || f.NVLinks > devices.NVLinks {
-		return model{}, fmt.Errorf("model %s: nvlinks is %d; valid: 0 to %d", key, f.NVLinks, devices.NVLinks)
+	if f.NVLinks < 0 || f.NVLinks > maxNVLinks {
+		return model{}, fmt.Errorf("model %s: nvlinks is %d; valid: 0 to %d", key, f.NVLinks, maxNVLinks)
 	}
 	if f.ComputeCapability != "" {
 		if _, err := fmt.Sscanf(f.ComputeCapability, "%d.%d", &m.ccMajor, &m.ccMinor); err != nil {

@@ -154,7 +154,7 @@ func (m *Machine) buildLinks(f linksFile) error {
 		errs = append(errs, located(p.line, m.buildPair(p)))
 	}
 	for _, g := range m.gpus {
-		if n := len(m.wires(g)); n > devices.NVLinks {
+		if n := len(m.wires(g)); n > max(devices.NVLinks, g.model.nvlinks) {
 			errs = append(errs, fmt.Errorf("links: GPU %d has %d NVLinks, at most %d", g.number, n, devices.NVLinks))
 		}
 	}

@@ -39,6 +39,7 @@ var controls = []control{
 	{"latency", "CALL DURATION", 2, 2, (*Daemon).latency},
 	{"add", "MODEL [BUSID]", 1, 2, (*Daemon).addGPU},
 	{"remove", "GPU", 1, 1, onNumber((*sim.Machine).RemoveGPU)},
+	{"return", "GPU [BUSID]", 1, 2, (*Daemon).returnGPU},
 	{"reboot", "", 0, 0, (*Daemon).reboot},
 	{"unload", "", 0, 0, (*Daemon).unload},
 	{"load", "[VERSION]", 0, 1, (*Daemon).load},

@@ -95,6 +95,14 @@ func (d *Daemon) addGPU(w words) (string, error) {
 	return fmt.Sprintln(number), nil
 }
 
+func (d *Daemon) returnGPU(w words) (string, error) {
+	n, err := w.number(0)
+	if err != nil {
+		return "", err
+	}
+	return "", d.node.Machine.ReturnGPU(n, strings.Join(w[1:], ""))
+}
+
 func (d *Daemon) reboot(words) (string, error) {
 	d.node.Machine.Reboot()
 	d.mu.Lock()

@@ -14,6 +14,7 @@ var identityCalls = map[string]handler{
 	"nvmlDeviceGetMinorNumber":           number(devices.Driver.Minor),
 	"nvmlDeviceGetBrand":                 number(devices.Driver.Brand),
 	"nvmlDeviceGetArchitecture":          number(devices.Driver.Architecture),
+	"nvmlDeviceGetVirtualizationMode":    number(devices.Driver.VirtualizationMode),
 	"nvmlDeviceGetUUID":                  name(devices.Driver.UUID),
 	"nvmlDeviceGetName":                  name(devices.Driver.Name),
 	"nvmlDeviceGetCudaComputeCapability": computeCapability,

@@ -126,7 +126,7 @@ func (s dataSheet) readGPU(d devices.Driver, g sim.GPU) error {
 	if err != nil {
 		return err
 	}
-	if s.memory[g.Number], err = d.Memory(h); err != nil {
+	if s.memory[g.Number], err = d.Memory(h); err != nil && !errors.Is(err, devices.ErrNotSupported) {
 		return err
 	}
 	for enum := range devices.GIProfileEnums {

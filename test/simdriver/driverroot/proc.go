@@ -89,5 +89,11 @@ func capabilities(p Paths, s State) tree {
 	return t
 }
 
-// shortBusID writes "00000000:3B:00.0" as the kernel does: "0000:3b:00.0".
-func shortBusID(busID string) string { return strings.ToLower(strings.TrimPrefix(busID, "0000")) }
+// shortBusID writes "00000000:3B:00.0" as the kernel does: "0000:3b:00.0", with more digits of the domain where it needs them.
+func shortBusID(busID string) string {
+	domain, rest, _ := strings.Cut(strings.ToLower(busID), ":")
+	for len(domain) > 4 && domain[0] == '0' {
+		domain = domain[1:]
+	}
+	return domain + ":" + rest
+}

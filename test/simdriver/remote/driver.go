@@ -41,6 +41,10 @@ func (d driver) BusID(h devices.GPUHandle) (string, error)     { return ask[stri
 func (d driver) Brand(h devices.GPUHandle) (int, error)        { return ask[int](d, "Brand", h) }
 func (d driver) Architecture(h devices.GPUHandle) (int, error) { return ask[int](d, "Architecture", h) }
 
+func (d driver) VirtualizationMode(h devices.GPUHandle) (int, error) {
+	return ask[int](d, "VirtualizationMode", h)
+}
+
 func (d driver) Memory(h devices.GPUHandle) (uint64, error) { return ask[uint64](d, "Memory", h) }
 
 func (d driver) ComputeCapability(h devices.GPUHandle) (major, minor int, err error) {

@@ -60,6 +60,7 @@ NVML(nvmlDeviceGetIndex, (nvmlDevice_t device, number *index), IN(device), OUT(i
 NVML(nvmlDeviceGetMinorNumber, (nvmlDevice_t device, number *minor), IN(device), OUT(minor))
 NVML(nvmlDeviceGetUUID, (nvmlDevice_t device, char *text, number length), IN(device), IN(length), CHARS(text, length))
 NVML(nvmlDeviceGetName, (nvmlDevice_t device, char *text, number length), IN(device), IN(length), CHARS(text, length))
+NVML(nvmlDeviceGetVirtualizationMode, (nvmlDevice_t device, nvmlGpuVirtualizationMode_t *mode), IN(device), OUT(mode))
 NVML(nvmlDeviceGetBrand, (nvmlDevice_t device, nvmlBrandType_t *brand), IN(device), OUT(brand))
 NVML(nvmlDeviceGetArchitecture, (nvmlDevice_t device, nvmlDeviceArchitecture_t *arch), IN(device), OUT(arch))
 NVML(nvmlDeviceGetCudaComputeCapability, (nvmlDevice_t device, int *major, int *minor), IN(device), OUT(major), OUT(minor))
