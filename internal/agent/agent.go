@@ -24,6 +24,8 @@ import (
 // Hardware is what the agent needs of the node's GPUs.
 type Hardware interface {
 	Snapshot(ctx context.Context) (devices.Node, error)
+	// Glance leaves out how GPUs that are whole can be cut.
+	Glance(ctx context.Context) (devices.Node, error)
 	ReadLinks(ctx context.Context, gpus []devices.GPU) topology.Matrix
 	Processes(ctx context.Context, pci string) ([]devices.Process, error)
 	On(pci string) mig.Partitioner
@@ -208,6 +210,10 @@ func (a *Agent) Run(ctx context.Context) error {
 	defer ticker.Stop()
 	converge := a.begin
 	for {
+		select {
+		case <-a.kick: // this pass serves the causes until now
+		default:
+		}
 		if waiting := a.Waiting(); waiting != "" {
 			klog.FromContext(ctx).V(2).Info("Nothing is decided yet", "cause", waiting)
 		} else if err := converge(ctx); err == nil {

@@ -9,53 +9,56 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 	"time"
 
 	"k8s.io/klog/v2"
 
-	"gpuslice/internal/kubelet"
-	"gpuslice/internal/state"
+	"gpuslice/internal/config"
+	"gpuslice/internal/config/nvidia"
 	"gpuslice/pkg/devices"
 	"gpuslice/pkg/mig"
 )
-
-// observation is everything that was read for one pass.
-type observation struct {
-	node    devices.Node
-	usage   Usage
-	input   input
-	answers uint64
-	noNode  error // the driver does not answer at all
-	// unreadable says which intents could not be read.
-	unreadable []string
-	problems   []Problem
-	limits     limitReport
-}
 
 // Converge brings the node one pass closer to what is wanted: read, decide, shrink the view, read the holders again,
 // change the hardware, read back, publish. It ends without a change when nothing differs.
 func (a *Agent) Converge(ctx context.Context) error {
 	a.converging.Lock()
 	defer a.converging.Unlock()
-	node, err := a.pass(ctx)
+	o, targets := a.look(ctx)
+	node, err := a.pass(ctx, o, targets)
 	a.weigh(ctx, node)
 	return err
 }
 
-// begin is Converge without reading the links of GPUs: they would compete with the first list for the driver, and come soon after.
+// begin is Converge that does not ask the driver for what the first list can do without: the links of GPUs and, unless the config
+// is about that, how they can be cut. Another pass comes soon after.
 func (a *Agent) begin(ctx context.Context) error {
 	a.converging.Lock()
 	defer a.converging.Unlock()
-	_, err := a.pass(ctx)
-	time.AfterFunc(linksAfter, a.Kick)
+	a.mu.Lock()
+	in := a.input
+	a.mu.Unlock()
+	read := a.hw.Glance
+	if needsProfiles(in, a.opts.NodeName, a.before) {
+		read = a.hw.Snapshot
+	}
+	o, targets := a.lookBy(ctx, read)
+	_, err := a.pass(ctx, o, targets)
+	time.AfterFunc(completeAfter, a.Kick)
 	return err
 }
 
-// pass returns the node as it was read last.
-func (a *Agent) pass(ctx context.Context) (devices.Node, error) {
+// needsProfiles says whether what is asked of a node, or was in force before, has to do with how its GPUs can be cut.
+func needsProfiles(in input, node string, before Before) bool {
+	rule, _ := in.config.ForNode(node, in.labels)
+	wasCut := func(p config.Policy) bool { return p.Layout.MIG != nil }
+	return rule.AsksForMIG() || in.config.NVIDIA != nil || in.labels[nvidia.MIGPartedLabel] != "" ||
+		slices.ContainsFunc(slices.Collect(maps.Values(before.Policies)), wasCut)
+}
+
+// pass goes on from a look; it returns the node as it was read last.
+func (a *Agent) pass(ctx context.Context, o observation, targets []Target) (devices.Node, error) {
 	failures := map[string]error{}
-	o, targets := a.look(ctx)
 	a.restoreAll(ctx, o.node)
 	if plans := a.runnable(o, targets); len(plans) > 0 {
 		if err := a.withdraw(o, targets, plans); err != nil {
@@ -91,97 +94,6 @@ func (a *Agent) again(err error) error {
 		return nil
 	}
 	return err
-}
-
-func (a *Agent) look(ctx context.Context) (observation, []Target) {
-	o := a.observe(ctx)
-	targets := Compile(o.input.config, a.opts.NodeName, o.input.labels, o.node, o.usage)
-	if o.usage.Clients = FindClients(ctx, a.hw, targets); len(o.usage.Clients) > 0 {
-		targets = Compile(o.input.config, a.opts.NodeName, o.input.labels, o.node, o.usage)
-	}
-	return o, targets
-}
-
-// observe reads the hardware and everything that may hold it. What it cannot read is noted as unknown.
-func (a *Agent) observe(ctx context.Context) observation {
-	a.mu.Lock()
-	o := observation{input: a.input, answers: a.answers}
-	o.usage.Claims = slices.SortedFunc(maps.Values(a.claims), func(x, y state.Claim) int { return strings.Compare(x.UID, y.UID) })
-	o.usage.Unknown = map[string]string{}
-	if o.unreadable = slices.Sorted(maps.Values(a.unreadable)); len(o.unreadable) > 0 {
-		o.usage.Unknown[""] = "what claims hold is not known: " + o.unreadable[0]
-	}
-	a.mu.Unlock()
-	o.usage.Before = Before{Policies: maps.Clone(a.before.Policies), Resources: a.before.Resources, FailedResets: a.failedResets()}
-	o.usage.Processes = map[string][]devices.Process{}
-	a.lookReleased(ctx, &o)
-	a.readKubelet(ctx, &o)
-	for _, g := range o.node.GPUs {
-		if g.Fault != nil || g.Released != "" || g.Unsupported != nil {
-			continue
-		}
-		processes, err := a.hw.Processes(ctx, g.PCI)
-		if err != nil {
-			o.usage.Unknown[g.PCI] = err.Error()
-			continue
-		}
-		o.usage.Processes[g.PCI] = processes
-	}
-	a.adopt(ctx, &o)
-	return o
-}
-
-// readNode keeps the GPUs of before, as faulty, while the driver as a whole does not answer: they are not gone.
-func (a *Agent) readNode(ctx context.Context, o *observation) {
-	o.node, o.noNode = a.hw.Snapshot(ctx)
-	if o.noNode == nil {
-		a.lastNode = o.node
-		return
-	}
-	o.usage.Unknown[""] = "the driver does not answer"
-	o.node = a.lastNode
-	o.node.GPUs = slices.Clone(o.node.GPUs)
-	for i := range o.node.GPUs {
-		o.node.GPUs[i].Fault = o.noNode
-	}
-}
-
-func (a *Agent) readKubelet(ctx context.Context, o *observation) {
-	started := time.Now()
-	record, err := a.kubelet.Read(ctx)
-	switch {
-	case err != nil:
-		o.usage.Unknown[""] = "the kubelet does not answer: " + err.Error()
-		record = a.lastRecord
-	case record.ForeignPIDs:
-		o.usage.Unknown[""] = "this agent runs outside the host's PID namespace (hostPID), so the driver hides processes from it"
-		a.lastRecord = record
-	default:
-		a.lastRecord = record
-	}
-	o.usage.Allocations = a.reconcileAnswers(record, started, err == nil)
-}
-
-// reconcileAnswers joins the kubelet's record with our own answers and drops those that the record has caught up with.
-func (a *Agent) reconcileAnswers(r kubelet.Record, read time.Time, fresh bool) []kubelet.Allocation {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	all := slices.Clone(r.Allocations)
-	kept := a.allocated[:0:0]
-	for _, own := range a.allocated {
-		shown := slices.ContainsFunc(r.Allocations, func(x kubelet.Allocation) bool { return x.Resource == own.resource && x.ID == own.id })
-		switch {
-		case shown:
-			own.shown = true
-		case fresh && own.isOver(read):
-			continue
-		default:
-			all = append(all, kubelet.Allocation{Resource: own.resource, ID: own.id, Holder: "an allocation of " + own.at.Format(time.TimeOnly)})
-		}
-		kept = append(kept, own)
-	}
-	a.allocated = kept
-	return all
 }
 
 // runnable picks the plans that may be carried out now.

@@ -15,8 +15,8 @@ import (
 	"gpuslice/pkg/topology"
 )
 
-// linksAfter is how long after the first view links are read: by then the kubelet has the list.
-const linksAfter = 200 * time.Millisecond
+// completeAfter is how long after the first view the rest is read: by then the kubelet has the list.
+const completeAfter = 200 * time.Millisecond
 
 // linked is what whole GPUs are chosen by, and what that was computed from. Converge alone uses it.
 type linked struct {

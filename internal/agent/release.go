@@ -58,13 +58,13 @@ func isCalled(g devices.GPU, name string) bool {
 
 // lookReleased reads the node with the GPUs released that the admin wants so. At the first look nobody knows yet which GPUs the
 // names mean: it is taken again at once, before anything is decided.
-func (a *Agent) lookReleased(ctx context.Context, o *observation) {
+func (a *Agent) lookReleased(ctx context.Context, o *observation, read reader) {
 	first := len(a.lastNode.GPUs) == 0
 	o.problems = a.release(ctx, o.input)
-	a.readNode(ctx, o)
+	a.readNode(ctx, o, read)
 	if first && len(o.node.GPUs) > 0 && o.input.annotations[ReleaseAnnotation] != "" {
 		o.problems = a.release(ctx, o.input)
-		a.readNode(ctx, o)
+		a.readNode(ctx, o, read)
 	}
 	if why, _ := released(o.input.labels, o.input.annotations, nil); why[devices.AllGPUs] != "" && len(o.node.GPUs) == 0 {
 		o.problems = append(o.problems, Problem{Reason: ReasonReleased, Message: fmt.Sprintf(

@@ -129,7 +129,7 @@ func (n *node) label(labels map[string]string) {
 func TestReleaseWhileACallHangs(t *testing.T) {
 	n := newBoundedNode(t)
 	n.converge()
-	n.hang("Name")
+	n.hang("Minor")
 	n.converge()
 	n.annotate("all")
 	n.problem(agent.ReasonReleased, "have not returned")

@@ -122,6 +122,15 @@ func (r NodeRule) ForGPU(f Facts) Policy {
 	return Policy{}
 }
 
+// AsksForMIG says whether what the rule makes of a GPU can depend on how the GPU can be cut.
+func (r NodeRule) AsksForMIG() bool {
+	return slices.ContainsFunc(r.Node.GPUs, func(g GPU) bool {
+		l, _ := r.config.layout(g.Layout)
+		ofProfile := func(s Share) bool { return s.Of.Profile != "" }
+		return l.MIG != nil || g.Select != nil && g.Select.MIGCapable != nil || slices.ContainsFunc(l.shares(), ofProfile)
+	})
+}
+
 func orDefault(value string, valid []string) string {
 	if value == "" {
 		return valid[0]

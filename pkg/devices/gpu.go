@@ -41,8 +41,10 @@ type GPU struct {
 	Architecture int
 	ComputeMajor int
 	ComputeMinor int
-	Geometry     mig.Geometry // zero: cannot be cut
+	Geometry     mig.Geometry // zero: cannot be cut, unless ProfilesUnread
 	MIG          mig.State
+	// ProfilesUnread says that a look which was not to take long has not asked how the GPU can be cut; it is whole.
+	ProfilesUnread bool
 	// Fault is why the GPU could not be read this time; its other values are then from the last good reading.
 	Fault error
 	// Unsupported is why the GPU cannot be handed out at all; what else is said of it may be incomplete.

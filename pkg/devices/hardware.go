@@ -89,7 +89,12 @@ func New(d Driver, opts Options) *Hardware {
 
 // Snapshot reads the whole node, opening the driver first if need be. It fails only when the driver as a whole does not
 // answer: a GPU that does not is in the Node with its Fault, and costs the others nothing (P3).
-func (h *Hardware) Snapshot(ctx context.Context) (Node, error) {
+func (h *Hardware) Snapshot(ctx context.Context) (Node, error) { return h.look(ctx, false) }
+
+// Glance is Snapshot without what only a GPU that shall be cut needs: how it can be. Most calls of a first look are about that.
+func (h *Hardware) Glance(ctx context.Context) (Node, error) { return h.look(ctx, true) }
+
+func (h *Hardware) look(ctx context.Context, glance bool) (Node, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.released[AllGPUs] != "" {
@@ -119,7 +124,7 @@ func (h *Hardware) Snapshot(ctx context.Context) (Node, error) {
 		h.reopenIfClosed(err)
 		return Node{}, err
 	}
-	node.GPUs = h.readAll(ctx, ids, silent)
+	node.GPUs = h.readAll(ctx, ids, silent, glance)
 	node.Silent = max(0, silent-(len(node.GPUs)-len(ids))) // those that were known before are among the GPUs
 	node.GPUs = h.withoutMoved(node.GPUs)
 	node.Links = h.linkage.matrix
@@ -166,7 +171,7 @@ func (h *Hardware) list(node *Node) (ids []string, silent int, err error) {
 
 // readAll reads every GPU at once, so that one that hangs does not delay the others. A known GPU that is not listed is gone
 // only when every GPU that the driver counts has said its address.
-func (h *Hardware) readAll(ctx context.Context, listed []string, silent int) []GPU {
+func (h *Hardware) readAll(ctx context.Context, listed []string, silent int, glance bool) []GPU {
 	ids := slices.Concat(listed, slices.Collect(maps.Keys(h.known)))
 	slices.Sort(ids)
 	ids = slices.Compact(ids)
@@ -180,7 +185,7 @@ func (h *Hardware) readAll(ctx context.Context, listed []string, silent int) []G
 			gpus[i].Released = why
 			continue
 		}
-		wg.Go(func() { gpus[i] = h.read(ctx, id, known, isKnown) })
+		wg.Go(func() { gpus[i] = h.read(ctx, id, known, isKnown, glance) })
 	}
 	wg.Wait()
 	for i, id := range ids {
@@ -197,10 +202,10 @@ func (h *Hardware) readAll(ctx context.Context, listed []string, silent int) []G
 }
 
 // read returns the last good reading with the fault when the GPU does not answer now.
-func (h *Hardware) read(ctx context.Context, pci string, known reading, isKnown bool) GPU {
+func (h *Hardware) read(ctx context.Context, pci string, known reading, isKnown, glance bool) GPU {
 	fresh := make(chan GPU, 1) // not a variable: an abandoned call must not write into what we return
 	err := h.call(ctx, pci, "read GPU "+pci, func() error {
-		g, err := h.readGPU(pci, known)
+		g, err := h.readGPU(pci, known, glance)
 		if err == nil {
 			fresh <- g
 		}

@@ -14,21 +14,20 @@ import (
 // architectureAmpere is NVML_DEVICE_ARCH_AMPERE: the one generation whose MIG mode takes effect with a reset only.
 const architectureAmpere = 7
 
-func (h *Hardware) readGPU(pci string, known reading) (GPU, error) {
+func (h *Hardware) readGPU(pci string, known reading, glance bool) (GPU, error) {
 	handle, err := h.driver.GPUByBusID(longBusID(pci))
 	if err != nil {
 		return GPU{}, fmt.Errorf("open GPU %s: %w", pci, err)
 	}
-	product, err := optional(h.driver.Name(handle))
-	if err != nil {
-		return GPU{}, fmt.Errorf("GPU %s: read name: %w", pci, err)
-	}
-	if h.opts.Platforms.IsIntegrated(product) {
-		return readIntegrated(h.driver, handle, GPU{PCI: pci, Product: product, Model: ModelOf(product), NUMA: -1}), nil
-	}
-	g, err := readIdentity(h.driver, handle, product)
+	g, err := h.identify(handle, pci, known)
 	if err != nil {
 		return GPU{}, fmt.Errorf("GPU %s: %w", pci, err)
+	}
+	if g.Unsupported != nil {
+		return g, nil
+	}
+	if g.Minor, err = h.driver.Minor(handle); err != nil {
+		return GPU{}, fmt.Errorf("GPU %s: read minor number: %w", pci, err)
 	}
 	if g.Index, err = h.driver.Index(handle); err != nil {
 		return GPU{}, fmt.Errorf("GPU %s: read index: %w", pci, err)
@@ -37,15 +36,35 @@ func (h *Hardware) readGPU(pci string, known reading) (GPU, error) {
 	if err := h.readMemory(handle, &g, known); err != nil {
 		return GPU{}, fmt.Errorf("GPU %s: read memory: %w", pci, err)
 	}
-	mode, err := optional(h.driver.VirtualizationMode(handle))
-	if err != nil {
-		return GPU{}, fmt.Errorf("GPU %s: read virtualization mode: %w", pci, err)
-	}
-	if g.MIG = (mig.State{GPU: g.Name()}); mode == VirtualizationVGPU {
-		g.Virtual = true // how it is cut is its host's, whatever the driver shows of it in here
+	if g.MIG = (mig.State{GPU: g.Name()}); g.Virtual { // how it is cut is its host's, whatever the driver shows of it in here
 		return g, nil
 	}
-	return h.readMIG(handle, g, known)
+	return h.readMIG(handle, g, known, glance)
+}
+
+// identify says what the GPU is. What cannot change while a session sees one UUID is asked for once.
+func (h *Hardware) identify(handle GPUHandle, pci string, known reading) (GPU, error) {
+	if known.UUID != "" && known.Unsupported == nil && known.session == h.gate.session() {
+		if uuid, err := h.driver.UUID(handle); err == nil && uuid == known.UUID {
+			return known.identity(), nil
+		}
+	}
+	product, err := optional(h.driver.Name(handle))
+	if err != nil {
+		return GPU{}, fmt.Errorf("read name: %w", err)
+	}
+	if h.opts.Platforms.IsIntegrated(product) {
+		return readIntegrated(h.driver, handle, GPU{PCI: pci, Product: product, Model: ModelOf(product), NUMA: -1}), nil
+	}
+	return readIdentity(h.driver, handle, product)
+}
+
+// identity is what readIdentity reads.
+func (g GPU) identity() GPU {
+	return GPU{
+		UUID: g.UUID, PCI: g.PCI, NUMA: -1, Product: g.Product, Model: g.Model, PCIDevice: g.PCIDevice, PCISubsystem: g.PCISubsystem,
+		Brand: g.Brand, Architecture: g.Architecture, ComputeMajor: g.ComputeMajor, ComputeMinor: g.ComputeMinor, Virtual: g.Virtual,
+	}
 }
 
 // readIntegrated never fails: such a GPU may have no UUID or minor number, and is not handed out anyway.
@@ -77,14 +96,17 @@ func (h *Hardware) readMemory(handle GPUHandle, g *GPU, known reading) error {
 	return nil
 }
 
-func (h *Hardware) readMIG(handle GPUHandle, g GPU, known reading) (GPU, error) {
+func (h *Hardware) readMIG(handle GPUHandle, g GPU, known reading, glance bool) (GPU, error) {
 	g.MIG.ModeNeedsReset = g.Architecture == architectureAmpere
-	current, _, err := h.driver.MIGMode(handle)
+	current, pending, err := h.driver.MIGMode(handle)
 	if isAbsent(err) || errors.Is(err, ErrInvalidArgument) {
 		return g, nil
 	}
 	if err != nil {
 		return GPU{}, fmt.Errorf("%s: read MIG mode: %w", g.Name(), err)
+	}
+	if g.ProfilesUnread = glance && !current && !pending && !known.IsMIGCapable(); g.ProfilesUnread {
+		return g, nil
 	}
 	if g.Geometry, err = h.geometryOf(handle, g, current, known); errors.Is(err, ErrNoPermission) && !current {
 		return g, nil // it is whole, and whole it can be used
@@ -100,15 +122,12 @@ func (h *Hardware) readMIG(handle GPUHandle, g GPU, known reading) (GPU, error) 
 	return g, nil
 }
 
-// readIdentity reads what every GPU must have (UUID, minor, bus id) and, as far as the driver says it, the rest.
+// readIdentity reads what every GPU must have (UUID, bus id) and, as far as the driver says it, the rest.
 func readIdentity(d Driver, h GPUHandle, product string) (GPU, error) {
 	g := GPU{Product: product, Model: ModelOf(product)}
 	var err error
 	if g.UUID, err = d.UUID(h); err != nil {
 		return g, fmt.Errorf("read UUID: %w", err)
-	}
-	if g.Minor, err = d.Minor(h); err != nil {
-		return g, fmt.Errorf("read minor number: %w", err)
 	}
 	bus, err := d.BusID(h)
 	if err != nil {
@@ -128,6 +147,11 @@ func readIdentity(d Driver, h GPUHandle, product string) (GPU, error) {
 	if g.ComputeMajor, g.ComputeMinor, err = d.ComputeCapability(h); err != nil && !isAbsent(err) {
 		return g, fmt.Errorf("read compute capability: %w", err)
 	}
+	mode, err := optional(d.VirtualizationMode(h))
+	if err != nil {
+		return g, fmt.Errorf("read virtualization mode: %w", err)
+	}
+	g.Virtual = mode == VirtualizationVGPU
 	return g, nil
 }
 

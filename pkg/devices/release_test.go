@@ -84,7 +84,7 @@ func TestReleaseWhileACallHangs(t *testing.T) {
 	m := machine(t, "2xh100-sxm5-80gb")
 	hw := open(m)
 	pci := snapshot(t, hw).GPUs[1].PCI
-	end := fault(t, m, sim.Fault{Call: "Name", GPUs: []int{0}, Form: sim.Hung})
+	end := fault(t, m, sim.Fault{Call: "Minor", GPUs: []int{0}, Form: sim.Hung})
 	snapshot(t, hw)
 	if err := hw.SetReleased(t.Context(), map[string]string{pci: "test"}); !errors.Is(err, devices.ErrHung) {
 		t.Errorf("released under a call that hangs: %v", err)
@@ -127,7 +127,7 @@ func TestExhausted(t *testing.T) {
 			hw := open(m)
 			snapshot(t, hw)
 			if tt.hanging != nil {
-				defer fault(t, m, sim.Fault{Call: "Name", GPUs: tt.hanging, Form: sim.Hung})()
+				defer fault(t, m, sim.Fault{Call: "Minor", GPUs: tt.hanging, Form: sim.Hung})()
 			}
 			snapshot(t, hw)
 			if got := hw.Exhausted(); got != tt.want {
@@ -142,14 +142,14 @@ func TestBrokenOffCallsExhaustNobody(t *testing.T) {
 	m := machine(t, "9xl40s")
 	hw := open(m)
 	snapshot(t, hw)
-	defer fault(t, m, sim.Fault{Call: "Name", Form: sim.Hung})()
+	defer fault(t, m, sim.Fault{Call: "Minor", Form: sim.Hung})()
 	ctx, cancel := context.WithCancel(t.Context())
 	reading := make(chan struct{})
 	go func() {
 		defer close(reading)
 		_, _ = hw.Snapshot(ctx) // it is broken off
 	}()
-	eventually(t, func() bool { return m.Calls("test")["Name"] >= 18 }) // every GPU a second time
+	eventually(t, func() bool { return m.Calls("test")["Minor"] >= 18 }) // every GPU a second time
 	cancel()
 	<-reading
 	if hw.Exhausted() {
