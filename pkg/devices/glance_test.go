@@ -4,9 +4,14 @@
 package devices_test
 
 import (
+	"slices"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"gpuslice/pkg/devices"
+	"gpuslice/pkg/devices/sim"
 )
 
 // A glance asks nobody how it can be cut, says so of whom it matters for, and is otherwise what a whole look is.
@@ -54,5 +59,25 @@ func TestIdentityIsAskedOnce(t *testing.T) {
 	}
 	if n := m.Calls("test")["UUID"]; n < 6 {
 		t.Errorf("UUID was called %d times in 3 looks at 2 GPUs; nobody notices when a GPU is exchanged", n)
+	}
+}
+
+// P3: another GPU at the address of one that was pulled out is read as what it is.
+func TestExchangedGPU(t *testing.T) {
+	m := machine(t, "2xl40s")
+	bound := []string{"before"}
+	hw := devices.New(m.Open(sim.Admin("test")), devices.Options{Bound: func() []string { return bound }})
+	before := snapshot(t, hw)
+	if err := m.RemoveGPU(0); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := m.AddGPU("h100-sxm5-80gb", "00000000:"+strings.TrimPrefix(before.GPUs[0].PCI, "0000:")); err != nil {
+		t.Fatal(err)
+	}
+	bound = []string{"after"} // the kernel says so
+	now := snapshot(t, hw)
+	at := slices.IndexFunc(now.GPUs, func(g devices.GPU) bool { return g.PCI == before.GPUs[0].PCI })
+	if at < 0 || now.GPUs[at].UUID == before.GPUs[0].UUID || now.GPUs[at].Model != "h100-sxm5-80gb" {
+		t.Errorf("at %s there is\n%s", before.GPUs[0].PCI, lines(now))
 	}
 }
