@@ -45,7 +45,7 @@ func TestFirstLook(t *testing.T) {
 				if asked := n.machine.Calls("agent")["GIProfile"] > 0; asked != tc.asked {
 					t.Errorf("%s: profiles were asked for: %v, want %v", tc.why, asked, tc.asked)
 				}
-				time.Sleep(time.Second)
+				<-time.After(time.Second)
 				synctest.Wait()
 				view, _ := n.View()
 				for _, g := range view.Node.GPUs {

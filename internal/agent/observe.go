@@ -31,7 +31,9 @@ type observation struct {
 // reader is how the GPUs of the node are read.
 type reader func(context.Context) (devices.Node, error)
 
-func (a *Agent) look(ctx context.Context) (observation, []Target) { return a.lookBy(ctx, a.hw.Snapshot) }
+func (a *Agent) look(ctx context.Context) (observation, []Target) {
+	return a.lookBy(ctx, a.hw.Snapshot)
+}
 
 func (a *Agent) lookBy(ctx context.Context, read reader) (observation, []Target) {
 	o := a.observe(ctx, read)
@@ -123,4 +125,3 @@ func (a *Agent) reconcileAnswers(r kubelet.Record, read time.Time, fresh bool) [
 	a.allocated = kept
 	return all
 }
-

@@ -170,7 +170,7 @@ func TestLinksAreReadAfterTheFirstList(t *testing.T) {
 		if read := n.machine.Calls("agent")["CommonAncestor"]; read != 0 {
 			t.Errorf("%d calls about links came with the first list", read)
 		}
-		time.Sleep(time.Second)
+		<-time.After(time.Second)
 		synctest.Wait()
 		if got := n.prefer([]int{1, 2, 3, 4}, nil, 2); got != "2 3" {
 			t.Errorf("a second later %s are chosen, want the bridged pair", got)

@@ -108,6 +108,11 @@ func (h *Hardware) readMIG(handle GPUHandle, g GPU, known reading, glance bool) 
 	if g.ProfilesUnread = glance && !current && !pending && !known.IsMIGCapable(); g.ProfilesUnread {
 		return g, nil
 	}
+	return h.readProfiles(handle, g, current, known)
+}
+
+func (h *Hardware) readProfiles(handle GPUHandle, g GPU, current bool, known reading) (GPU, error) {
+	var err error
 	if g.Geometry, err = h.geometryOf(handle, g, current, known); errors.Is(err, ErrNoPermission) && !current {
 		return g, nil // it is whole, and whole it can be used
 	} else if err != nil {
