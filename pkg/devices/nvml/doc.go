@@ -17,6 +17,5 @@ type Options struct {
 // EditsOptions say where the driver's files and the hook program are.
 type EditsOptions struct {
 	DriverRoot string
-	DevRoot    string
 	HookPath   string // nvidia-cdi-hook; "" = no hooks
 }
