@@ -99,6 +99,8 @@ type Options struct {
 	Cgroups Cgroups
 	// NoHook is why this agent is not asked before a container starts; "" means that it is.
 	NoHook string
+	// CDI is how containers get devices of the device plugin; nil means in another way.
+	CDI *CDI
 }
 
 // Agent owns the GPUs of one node.
@@ -120,6 +122,7 @@ type Agent struct {
 	adopted    map[Import]adoption
 	lastMIG    string // the last known config of mig-parted's
 	retry      backoff
+	proof      proof
 	// keptPolicies is the policies that are on disk.
 	keptPolicies []byte
 

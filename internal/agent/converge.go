@@ -72,6 +72,7 @@ func (a *Agent) pass(ctx context.Context, o observation, targets []Target) (devi
 		o.problems = append(o.problems, a.setIntervals(ctx, targets)...)
 	}
 	o.limits = a.limitsOf(ctx, o, targets)
+	o.problems = append(o.problems, a.injection(ctx, o)...)
 	return o.node, a.finish(o, targets, failures)
 }
 
@@ -148,7 +149,7 @@ func (a *Agent) apply(ctx context.Context, now, announced []Target) map[string]e
 func (a *Agent) viewOf(o observation, targets []Target, applied map[string]error) View {
 	v := build(o.input.config, a.opts.APIs, targets, o.node, o.usage)
 	v.ConfigHash, v.chooser, v.MemoryLimit = o.input.hash, a.linked.chooser, o.limits.verdict
-	v.Problems = slices.Concat(v.Problems, o.input.problems, o.problems, o.limits.problems, a.unknowns(o))
+	v.Problems = slices.Concat(v.Problems, o.input.problems, o.input.partProblems(), o.problems, o.limits.problems, a.unknowns(o))
 	waiting := map[string]bool{}
 	paused := Paused(o.input.config, a.opts.NodeName, o.input.labels)
 	for _, t := range targets {

@@ -19,6 +19,10 @@ type input struct {
 	problems []Problem
 	imports  map[Import]imported
 	kept     map[Import]bool // there is a last good config of an earlier run
+	// parts is what the parts of this process around the agent say, by part.
+	parts map[string][]Problem
+	// runtime is the node's container runtime with its version, as the kubelet tells it; "" = not known.
+	runtime string
 	// annotations holds ReleaseAnnotation alone.
 	annotations map[string]string
 	// hasConfig and hasLabels say that somebody has spoken, be it an earlier run.

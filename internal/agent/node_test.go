@@ -67,6 +67,7 @@ type node struct {
 	apis    []agent.API
 	cgroups agent.Cgroups
 	noHook  string
+	cdi     *agent.CDI
 }
 
 func newNode(t testing.TB, spec string) *node {
@@ -108,7 +109,7 @@ func (n *node) startWith(options devices.Options) {
 		n.t.Fatal(err)
 	}
 	hw := devices.New(n.machine.Open(sim.Admin("agent")), options)
-	if n.Agent, err = agent.New(hw, n.kubelet, store, agent.Options{NodeName: "n1", APIs: n.apis, Cgroups: n.cgroups, NoHook: n.noHook}); err != nil {
+	if n.Agent, err = agent.New(hw, n.kubelet, store, agent.Options{NodeName: "n1", APIs: n.apis, Cgroups: n.cgroups, NoHook: n.noHook, CDI: n.cdi}); err != nil {
 		n.t.Fatal(err)
 	}
 }

@@ -46,6 +46,12 @@ const (
 	ReasonMemoryNotLimited  Reason = "MemoryNotLimited"     // shares can take all memory of their GPU, here no driver holds them back
 	ReasonMemoryLimitNotSet Reason = "MemoryLimitNotSet"    // a running container is not held to its part of the memory
 	ReasonMemoryOvercommit  Reason = "MemoryOvercommitted"  // the limits of running containers are more than the GPU has
+	ReasonCDIDirUnusable    Reason = "CDIDirUnusable"       // no CDI spec can be written
+	ReasonDriverFiles       Reason = "DriverFilesMissing"   // the driver's files are not there, or half installed
+	ReasonCDIUnknown        Reason = "CDIUnknown"           // the runtime may or may not inject by CDI, and no container has shown it yet
+	ReasonCDINotSupported   Reason = "CDINotSupported"      // the runtime cannot inject by CDI
+	ReasonCDINotInjected    Reason = "CDINotInjected"       // a container was given a device and does not have it
+	ReasonEnvInjectionOpen  Reason = "EnvInjectionOpen"     // any pod can have itself shown every GPU by its environment
 )
 
 // Problem is something that could not be done, and why.
@@ -64,7 +70,7 @@ func (p Problem) String() string {
 
 // IsInformation says that the problem asks nothing of anybody.
 func (p Problem) IsInformation() bool {
-	return slices.Contains([]Reason{ReasonAlias, ReasonImportIgnored, ReasonMemoryNotLimited, ReasonSplitResource}, p.Reason)
+	return slices.Contains([]Reason{ReasonAlias, ReasonImportIgnored, ReasonMemoryNotLimited, ReasonSplitResource, ReasonEnvInjectionOpen}, p.Reason)
 }
 
 func sortProblems(ps []Problem) []Problem {

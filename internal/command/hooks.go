@@ -4,7 +4,9 @@
 package command
 
 import (
+	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -18,20 +20,26 @@ import (
 // placeHook copies a program to where the host's runtime finds it: specs that name it outlive this process, so an old version
 // stays under its own name.
 func (f *Flags) placeHook(from, name string) (string, error) {
-	program, err := os.ReadFile(from)
+	program, err := os.Open(from)
 	if err != nil {
 		return "", fmt.Errorf("read %s: %w", name, err)
 	}
+	defer program.Close()
 	dir := filepath.Join(f.KubeletDir, "plugins/gpu.nvidia.com/hooks", Version)
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return "", fmt.Errorf("place %s: %w", name, err)
 	}
 	path := filepath.Join(dir, name)
-	tmp := path + ".new"
-	if err := os.WriteFile(tmp, program, 0o755); err != nil {
+	tmp, err := os.OpenFile(path+".new", os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o755)
+	if err != nil {
 		return "", fmt.Errorf("place %s: %w", name, err)
 	}
-	if err := os.Rename(tmp, path); err != nil {
+	// Copied piece by piece: what was once read whole would stay in the memory of an agent that runs for months.
+	_, err = io.Copy(tmp, program)
+	if err = errors.Join(err, tmp.Close()); err == nil {
+		err = os.Rename(path+".new", path)
+	}
+	if err != nil {
 		return "", fmt.Errorf("place %s: %w", name, err)
 	}
 	return path, nil

@@ -158,10 +158,13 @@ func (p *process) own(ctx context.Context) error {
 	a, err := agent.New(hw, reader, store, agent.Options{
 		NodeName: f.NodeName, APIs: f.APIs, Poll: f.Poll,
 		AwaitConfig: f.Config != "", AwaitLabels: f.labelsFromCluster(client),
-		Cgroups: f.cgroups(), NoHook: noHook,
+		Cgroups: f.cgroups(), NoHook: noHook, CDI: f.injection(client),
 	})
 	if err != nil {
 		return err
+	}
+	if f.Strategy == "envvar" && slices.Contains(f.APIs, agent.DevicePlugin) {
+		a.SetProblems("strategy", []agent.Problem{envInjection()})
 	}
 	return p.serve(ctx, a, hw, client)
 }
@@ -229,6 +232,9 @@ func (p *process) frontEnds(ctx context.Context, group *errgroup.Group, a *agent
 	writer, err := f.specWriter()
 	if err != nil {
 		return err
+	}
+	if f.Strategy != "envvar" || slices.Contains(f.APIs, agent.DRA) {
+		group.Go(func() error { return keepSpecs(ctx, writer, a) })
 	}
 	if slices.Contains(f.APIs, agent.DevicePlugin) {
 		var specs deviceplugin.Specs = writer

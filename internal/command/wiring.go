@@ -78,7 +78,8 @@ func (f *Flags) specWriter() (*cdi.Writer, error) {
 	if err != nil {
 		return nil, err
 	}
-	w := &cdi.Writer{Files: files, Owner: f.NodeName, Nodes: cdi.Roots{Dev: f.DevRoot, Proc: f.ProcRoot}}
+	nodes := cdi.Roots{Dev: f.DevRoot, Proc: f.ProcRoot}
+	w := &cdi.Writer{Files: files, Owner: f.NodeName, Nodes: nodes}
 	if strings.HasPrefix(f.Hardware, "sim:") {
 		w.Nodes = cdi.Computed{}
 		w.Common = func() (specs.ContainerEdits, error) { return specs.ContainerEdits{}, nil }
@@ -91,7 +92,8 @@ func (f *Flags) specWriter() (*cdi.Writer, error) {
 		}
 	}
 	w.Common = func() (specs.ContainerEdits, error) {
-		return nvml.CommonEdits(nvml.EditsOptions{DriverRoot: f.DriverRoot, DevRoot: f.DevRoot, HookPath: hook})
+		return nvml.CommonEdits(nvml.EditsOptions{DriverRoot: f.DriverRoot, HookPath: hook})
 	}
+	w.Print = func() string { return nvml.Print(f.DriverRoot) + nodes.Print() }
 	return w, nil
 }

@@ -46,6 +46,8 @@ type Plugin struct {
 	specs Specs
 	opts  Options
 
+	unwritten string // why the spec was not written the last time
+
 	mu      sync.Mutex
 	servers map[string]*server
 }
@@ -132,8 +134,14 @@ func (p *Plugin) writeSpecs(ctx context.Context, view *agent.View) map[string]st
 		}
 		list = append(list, resolved)
 	}
-	if err := p.specs.WriteDevicePlugin(list); err != nil {
-		logger.Error(err, "CDI spec not written; no device can be injected")
+	err := p.specs.WriteDevicePlugin(list)
+	if err == nil {
+		p.unwritten = ""
+	} else {
+		if p.unwritten != err.Error() {
+			p.unwritten = err.Error()
+			logger.Error(err, "CDI spec not written; no device can be injected")
+		}
 		for _, d := range view.Devices {
 			broken[d.UUID] = err.Error()
 		}

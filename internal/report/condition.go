@@ -51,7 +51,7 @@ func FactsOf(v *agent.View) Facts {
 	lines := []string{}
 	for _, p := range v.Problems {
 		if p.IsInformation() {
-			if p.Reason == agent.ReasonMemoryNotLimited { // nothing is wrong, and who shares a GPU must know
+			if p.Reason == agent.ReasonMemoryNotLimited || p.Reason == agent.ReasonEnvInjectionOpen { // nothing is wrong, and users must know
 				f.Message += "\n" + p.String()
 			}
 			continue

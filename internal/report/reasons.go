@@ -47,6 +47,12 @@ func Reasons() []Doc {
 		{agent.ReasonImportIgnored, "A key of NVIDIA's formats has no effect here.", "Nothing; the message says what does instead."},
 		{agent.ReasonMIGConfigUnknown, "The label `nvidia.com/mig.config` of the node names a config that is not known, or that is for none of its GPUs; the last one that was known is in force.", "Choose among the configs that the message lists."},
 		{agent.ReasonStrategyMismatch, "A GPU is not as `flags.migStrategy` of NVIDIA's config wants it.", "Cut the GPUs alike, or choose the strategy `mixed`."},
+		{agent.ReasonCDIDirUnusable, "No CDI spec can be written into the directory that `--cdi-dir` names; devices that no runtime could inject are unhealthy.", "Make the directory that the message names writable, or name another that the runtime reads; the agent goes on by itself."},
+		{agent.ReasonDriverFiles, "The driver's libraries are not there, or an installation is under way. CDI specs stay as they are.", "Wait for the installation to end; otherwise look at the paths in the message, which `--driver-root` is part of."},
+		{agent.ReasonCDIUnknown, "Whether the container runtime injects devices by CDI depends on its config. It goes when the first container has its devices.", "Set the lines that the message names, or use `--device-list-strategy=envvar`."},
+		{agent.ReasonCDINotSupported, "The container runtime of the node is too old to inject devices by CDI, or cannot.", "Upgrade it, or use `--device-list-strategy=envvar` with NVIDIA's container runtime."},
+		{agent.ReasonCDINotInjected, "A container was given a device and does not have it, or the runtime refuses to make it: the runtime does not read our CDI specs.", "Let the runtime read the directory that the message names, or give `--cdi-dir` one that it reads; usual are `/etc/cdi` and `/var/run/cdi`."},
+		{agent.ReasonEnvInjectionOpen, "With `--device-list-strategy=envvar` any pod sees every GPU that its environment asks for.", "Nothing, if you trust the pods of the node; otherwise use a runtime with CDI."},
 		{agent.ReasonStateUnreadable, "A file of the state directory was set aside.", "Nothing; the file is kept beside the others for inspection."},
 	}
 }

@@ -40,6 +40,7 @@ func TestFactsOf(t *testing.T) {
 		{"nothing is known before the first look", nil, report.Facts{Status: corev1.ConditionUnknown, Reason: "Starting", Message: "the layout of this node is not verified yet"}},
 		{"as configured", &agent.View{ConfigHash: "abc"}, report.Facts{Status: corev1.ConditionTrue, Reason: "AsConfigured", Message: "every GPU is offered as configured", Hash: "abc"}},
 		{"information is no problem", &agent.View{Problems: []agent.Problem{alias}}, report.Facts{Status: corev1.ConditionTrue, Reason: "AsConfigured", Message: "every GPU is offered as configured"}},
+		{"what a pod may see by its environment is told", &agent.View{Problems: []agent.Problem{{Reason: agent.ReasonEnvInjectionOpen, Message: "any pod"}}}, report.Facts{Status: corev1.ConditionTrue, Reason: "AsConfigured", Message: "every GPU is offered as configured\nEnvInjectionOpen: any pod"}},
 		{"who shares a GPU without limits is told", &agent.View{MemoryLimit: agent.NoLimit, Problems: []agent.Problem{unlimited}}, report.Facts{Status: corev1.ConditionTrue, Reason: "AsConfigured", Message: "every GPU is offered as configured\nMemoryNotLimited gpu-0: the driver is older", Memory: "none"}},
 		{"the first problem gives the reason", &agent.View{Problems: []agent.Problem{alias, blocked}}, report.Facts{Status: corev1.ConditionFalse, Reason: "Blocked", Message: "Blocked gpu-1: 3g.40gb@0 in use by team-a/trainer"}},
 	} {

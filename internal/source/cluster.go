@@ -52,7 +52,7 @@ func hasKey(m *corev1.ConfigMap) bool {
 	return ok
 }
 
-// Node brings the labels and annotations of one node until ctx ends.
+// Node brings the labels, the annotations and the container runtime of one node until ctx ends.
 func Node(ctx context.Context, client kubernetes.Interface, name string, sink Sink) error {
 	api := client.CoreV1().Nodes()
 	return follow(ctx, name, &corev1.Node{}, lister{
@@ -63,6 +63,7 @@ func Node(ctx context.Context, client kubernetes.Interface, name string, sink Si
 		if n == nil {
 			return // a Node that is not there yet has no labels to choose by
 		}
+		sink.SetRuntime(n.Status.NodeInfo.ContainerRuntimeVersion)
 		if err := errors.Join(sink.SetAnnotations(n.Annotations), sink.SetLabels(n.Labels)); err != nil {
 			klog.FromContext(ctx).Error(err, "What the Node says is not taken; it is brought again")
 		}

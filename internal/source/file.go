@@ -23,6 +23,7 @@ type Sink interface {
 	ConfigUnavailable(err error)
 	SetLabels(labels map[string]string) error
 	SetAnnotations(annotations map[string]string) error
+	SetRuntime(version string)
 }
 
 // lookEvery is how often a file is read; ConfigMap volumes change by swapping a link, which file watches miss.

@@ -49,6 +49,8 @@ func (s *sink) SetConfig(_ string, text []byte) error {
 	return nil
 }
 func (s *sink) ConfigUnavailable(err error) { s.note("unavailable " + err.Error()) }
+func (s *sink) SetRuntime(version string)   { s.note("runtime " + version) }
+
 func (s *sink) SetAnnotations(annotations map[string]string) error {
 	s.note("annotations " + annotations["release"])
 	return nil
@@ -156,19 +158,23 @@ func TestConfigMap(t *testing.T) {
 	s.hears(t, 3, "unavailable")
 }
 
-// What the admin writes on the Node is heard, and heard again when it changes.
+// What the admin and the kubelet write on the Node is heard, and heard again when it changes.
 func TestNode(t *testing.T) {
 	n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n1", Labels: map[string]string{"pool": "a"}}}
+	n.Status.NodeInfo.ContainerRuntimeVersion = "containerd://1.7.27"
 	client := fake.NewClientset(n)
 	s := &sink{}
 	run(t, func(ctx context.Context) error { return source.Node(ctx, client, "n1", s) })
-	s.hears(t, 0, "annotations ")
-	s.hears(t, 1, "labels a")
+	s.hears(t, 0, "runtime containerd://1.7.27")
+	s.hears(t, 1, "annotations ")
+	s.hears(t, 2, "labels a")
 	n = n.DeepCopy()
+	n.Status.NodeInfo.ContainerRuntimeVersion = "containerd://2.4.2"
 	n.Labels["pool"], n.Annotations = "b", map[string]string{"release": "gpu-1"}
 	if _, err := client.CoreV1().Nodes().Update(t.Context(), n, metav1.UpdateOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	s.hears(t, 2, "annotations gpu-1")
-	s.hears(t, 3, "labels b")
+	s.hears(t, 3, "runtime containerd://2.4.2")
+	s.hears(t, 4, "annotations gpu-1")
+	s.hears(t, 5, "labels b")
 }

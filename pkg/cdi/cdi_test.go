@@ -266,3 +266,11 @@ func TestHookOfADevice(t *testing.T) {
 		t.Errorf("a hook that is not there: %v", err)
 	}
 }
+
+func character(t *testing.T, root, name string, minor uint32) {
+	t.Helper()
+	path := filepath.Join(root, "dev", name)
+	if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), unix.Mknod(path, unix.S_IFCHR|0o666, int(unix.Mkdev(195, minor)))); err != nil {
+		t.Fatal(err) // tests run as root
+	}
+}

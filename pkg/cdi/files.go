@@ -10,8 +10,10 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
+	"syscall"
 
 	cdilib "tags.cncf.io/container-device-interface/pkg/cdi"
 	"tags.cncf.io/container-device-interface/specs-go"
@@ -21,21 +23,57 @@ import (
 type Files struct {
 	dir string
 
-	mu    sync.Mutex
-	cache *cdilib.Cache
+	mu       sync.Mutex
+	cache    *cdilib.Cache
+	unusable error // why the last write found no way into the directory
 }
 
-// NewFiles makes the directory if need be. There is one Files of a directory at a time.
+// NewFiles makes the directory if need be; Unusable says when that cannot be. There is one Files of a directory at a time.
 func NewFiles(dir string) (*Files, error) {
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return nil, fmt.Errorf("make CDI directory: %w", err)
-	}
 	cache, err := cdilib.NewCache(cdilib.WithSpecDirs(dir), cdilib.WithAutoRefresh(false))
 	if err != nil {
 		return nil, fmt.Errorf("open CDI directory %s: %w", dir, err)
 	}
 	f := &Files{dir: dir, cache: cache}
-	return f, f.clean()
+	if f.unusable = f.probe(); f.unusable == nil {
+		f.clean()
+	}
+	return f, nil
+}
+
+// Unusable says why no spec can be written into the directory; nil: one can. While it cannot, every question tries again.
+func (f *Files) Unusable() error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.unusable != nil {
+		f.unusable = f.probe()
+	}
+	return f.unusable
+}
+
+// probe writes and removes a file, because permissions do not tell of a file system that is read-only or full.
+func (f *Files) probe() error {
+	tmp, err := f.temporary()
+	if err != nil {
+		return err
+	}
+	_, err = tmp.WriteString("{}")
+	if err = errors.Join(err, tmp.Close(), os.Remove(tmp.Name())); err != nil {
+		return fmt.Errorf("CDI directory %s: %w", f.dir, err)
+	}
+	return nil
+}
+
+func (f *Files) temporary() (*os.File, error) {
+	err := os.MkdirAll(f.dir, 0o755)
+	if err != nil {
+		return nil, fmt.Errorf("CDI directory %s: %w", f.dir, err)
+	}
+	tmp, err := os.CreateTemp(f.dir, temporary+"*.tmp")
+	if err != nil {
+		return nil, fmt.Errorf("CDI directory %s: %w", f.dir, err)
+	}
+	return tmp, nil
 }
 
 // DevicePluginFile is the one file of the device plugin.
@@ -49,6 +87,7 @@ func (f *Files) Write(name string, spec *specs.Spec) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if err := f.replace(name+".json", spec); err != nil {
+		f.unusable = f.probe()
 		return fmt.Errorf("write CDI spec %s: %w", name, err)
 	}
 	refreshErr := f.cache.Refresh() // other people's bad files show up here too, and are not ours to fail on
@@ -73,7 +112,7 @@ func (f *Files) replace(name string, spec *specs.Spec) (err error) {
 	if before, err := os.ReadFile(filepath.Join(f.dir, name)); err == nil && bytes.Equal(before, text) {
 		return nil
 	}
-	tmp, err := os.CreateTemp(f.dir, temporary+"*.tmp")
+	tmp, err := f.temporary()
 	if err != nil {
 		return err
 	}
@@ -92,17 +131,12 @@ func (f *Files) replace(name string, spec *specs.Spec) (err error) {
 	return os.Rename(tmp.Name(), filepath.Join(f.dir, name))
 }
 
-// clean removes what a crash left of a write.
-func (f *Files) clean() error {
-	left, err := filepath.Glob(filepath.Join(f.dir, temporary+"*.tmp"))
-	if err != nil {
-		return fmt.Errorf("clean CDI directory: %w", err)
-	}
-	errs := []error{}
+// clean removes what a crash left of a write. What cannot be removed harms nobody: its name is not that of a spec.
+func (f *Files) clean() {
+	left, _ := filepath.Glob(filepath.Join(f.dir, temporary+"*.tmp"))
 	for _, path := range left {
-		errs = append(errs, os.Remove(path))
+		_ = os.Remove(path)
 	}
-	return errors.Join(errs...)
 }
 
 var errNotResolved = errors.New("the CDI library does not resolve it")
@@ -111,6 +145,9 @@ var errNotResolved = errors.New("the CDI library does not resolve it")
 func (f *Files) Remove(name string) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	if _, err := os.Lstat(filepath.Join(f.dir, name+".json")); errors.Is(err, os.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) {
+		return nil // a file system that is read-only would refuse to remove it all the same
+	}
 	if err := f.cache.RemoveSpec(name + ".json"); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return fmt.Errorf("remove CDI spec %s: %w", name, err)
 	}
@@ -119,17 +156,36 @@ func (f *Files) Remove(name string) error {
 
 // Claims lists the UIDs of claims that have a file of ours.
 func (f *Files) Claims() ([]string, error) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	_ = f.cache.Refresh() // a bad file costs itself only; GetVendorSpecs below leaves it out
 	uids := []string{}
-	vendor, _, _ := strings.Cut(ClaimKind, "/")
-	for _, spec := range f.cache.GetVendorSpecs(vendor) {
-		base := strings.TrimSuffix(filepath.Base(spec.GetPath()), ".json")
-		uid, isClaim := strings.CutPrefix(base, ClaimFile(""))
-		if _, ours := spec.Annotations[annotation]; isClaim && ours {
+	for name := range f.ours(func(string) bool { return false }) {
+		if uid, isClaim := strings.CutPrefix(name, ClaimFile("")); isClaim {
 			uids = append(uids, uid)
 		}
 	}
+	slices.Sort(uids)
 	return uids, nil
 }
+
+// ours reads the specs of ours from disk, by name, without those to skip. Where all are skipped no file is read. A bad file costs
+// itself only.
+func (f *Files) ours(skip func(name string) bool) map[string]*specs.Spec {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	found := map[string]*specs.Spec{}
+	entries, _ := os.ReadDir(f.dir)
+	if !slices.ContainsFunc(entries, func(e os.DirEntry) bool { return !skip(nameOf(e.Name())) }) {
+		return found
+	}
+	_ = f.cache.Refresh()
+	for _, kind := range []string{DevicePluginKind, ClaimKind} {
+		vendor, _, _ := strings.Cut(kind, "/")
+		for _, spec := range f.cache.GetVendorSpecs(vendor) {
+			if _, ours := spec.Annotations[annotation]; ours && !skip(nameOf(spec.GetPath())) {
+				found[nameOf(spec.GetPath())] = spec.Spec
+			}
+		}
+	}
+	return found
+}
+
+func nameOf(path string) string { return strings.TrimSuffix(filepath.Base(path), ".json") }

@@ -6,6 +6,7 @@ package cdi
 import (
 	"bufio"
 	"bytes"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -21,6 +22,8 @@ type NodeSource interface {
 	GPU(minor int) (Node, error)
 	// Instance returns the capability nodes of a GPU instance and its compute instance.
 	Instance(minor, gi, ci int) ([]Node, error)
+	// Control returns the nodes that every container with a GPU needs.
+	Control() ([]Node, error)
 }
 
 // gpuMajor is the major number of /dev/nvidia*, assigned to NVIDIA in the kernel's devices.txt.
@@ -34,7 +37,40 @@ type Roots struct {
 
 // GPU requires that the node exists: one that is missing would be missing in the container.
 func (r Roots) GPU(minor int) (Node, error) {
-	path := fmt.Sprintf("/dev/nvidia%d", minor)
+	return r.node(fmt.Sprintf("/dev/nvidia%d", minor))
+}
+
+// optional are the nodes of kernel modules beside the driver's own.
+var optional = []string{"/dev/nvidia-uvm", "/dev/nvidia-uvm-tools", "/dev/nvidia-modeset"}
+
+// Print changes when a node that every container needs comes, goes or gets another number.
+func (r Roots) Print() string {
+	nodes, err := r.Control()
+	return fmt.Sprint(nodes, err)
+}
+
+// Control requires the one without which no library opens. The others are there when their kernel module is loaded, and a
+// container that starts before has to do without.
+func (r Roots) Control() ([]Node, error) {
+	first, err := r.node("/dev/nvidiactl")
+	if err != nil {
+		return nil, err
+	}
+	nodes := []Node{first}
+	for _, path := range optional {
+		n, err := r.node(path)
+		if errors.Is(err, os.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		nodes = append(nodes, n)
+	}
+	return nodes, nil
+}
+
+func (r Roots) node(path string) (Node, error) {
 	host := filepath.Join(r.Dev, path)
 	var st unix.Stat_t
 	if err := unix.Stat(host, &st); err != nil {
@@ -119,3 +155,6 @@ func (Computed) Instance(minor, gi, ci int) ([]Node, error) {
 	}
 	return nodes, nil
 }
+
+// Control is nothing: no container starts with hardware that exists in memory only.
+func (Computed) Control() ([]Node, error) { return nil, nil }

@@ -54,12 +54,7 @@ func ClaimDevice(claimUID, device string) string { return claimUID + "-" + devic
 // Spec builds the spec of a kind. A device without a node is an error: the container would start and see nothing.
 // all, when not empty, is the name of an entry that has the nodes of every device.
 func Spec(kind, owner string, list []Device, all string, common specs.ContainerEdits) (*specs.Spec, error) {
-	spec := &specs.Spec{
-		Kind:           kind,
-		Annotations:    map[string]string{annotation: owner},
-		ContainerEdits: common,
-	}
-	spec.ContainerEdits.Env = append(slices.Clone(common.Env), visibleDevices)
+	spec := &specs.Spec{Kind: kind, Annotations: map[string]string{annotation: owner}}
 	everything := []Node{}
 	for _, d := range list {
 		if len(d.Nodes) == 0 {
@@ -73,12 +68,21 @@ func Spec(kind, owner string, list []Device, all string, common specs.ContainerE
 	if all != "" && len(list) > 0 {
 		spec.Devices = append(spec.Devices, device(all, unique(everything), nil))
 	}
+	return spec, setCommon(spec, common)
+}
+
+// setCommon puts what every container needs into a spec, in place of what was there.
+func setCommon(spec *specs.Spec, common specs.ContainerEdits) error {
+	spec.ContainerEdits = common
+	if !slices.Contains(common.Env, visibleDevices) {
+		spec.ContainerEdits.Env = append(slices.Clone(common.Env), visibleDevices)
+	}
 	version, err := specs.MinimumRequiredVersion(spec)
 	if err != nil {
-		return nil, fmt.Errorf("CDI version for %s: %w", kind, err)
+		return fmt.Errorf("CDI version for %s: %w", spec.Kind, err)
 	}
 	spec.Version = version
-	return spec, nil
+	return nil
 }
 
 func unique(nodes []Node) []Node {
@@ -91,15 +95,18 @@ func unique(nodes []Node) []Node {
 }
 
 func device(name string, nodes []Node, hooks []Hook) specs.Device {
-	d := specs.Device{Name: name}
-	for _, n := range nodes {
-		d.ContainerEdits.DeviceNodes = append(d.ContainerEdits.DeviceNodes, &specs.DeviceNode{
-			Path: n.Path, HostPath: n.HostPath, Type: "c", Major: n.Major, Minor: n.Minor, Permissions: "rw",
-		})
-	}
+	d := specs.Device{Name: name, ContainerEdits: specs.ContainerEdits{DeviceNodes: deviceNodes(nodes)}}
 	for _, h := range hooks {
 		timeout := hookTimeout
 		d.ContainerEdits.Hooks = append(d.ContainerEdits.Hooks, &specs.Hook{HookName: "createRuntime", Path: h.Path, Args: h.Args, Timeout: &timeout})
 	}
 	return d
+}
+
+func deviceNodes(nodes []Node) []*specs.DeviceNode {
+	list := make([]*specs.DeviceNode, len(nodes))
+	for i, n := range nodes {
+		list[i] = &specs.DeviceNode{Path: n.Path, HostPath: n.HostPath, Type: "c", Major: n.Major, Minor: n.Minor, Permissions: "rw"}
+	}
+	return list
 }

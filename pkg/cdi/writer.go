@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"sync"
 
 	"tags.cncf.io/container-device-interface/specs-go"
@@ -26,10 +27,15 @@ type Writer struct {
 	Nodes NodeSource
 	// Common discovers what every container needs of the driver.
 	Common func() (specs.ContainerEdits, error)
-	Owner  string // goes into the annotation that marks our files
+	// Print changes when the driver's files do, and costs next to nothing; nil: they never do.
+	Print func() string
+	Owner string // goes into the annotation that marks our files
 
-	mu     sync.Mutex
-	common *specs.ContainerEdits
+	mu     sync.Mutex // one writer of files
+	edits  edits
+	onDisk int // the generation of edits that every spec of ours on disk has
+	// written is the generation of each file that this process has written.
+	written map[string]int
 }
 
 // Resolve finds the nodes of a target.
@@ -58,7 +64,7 @@ func (w *Writer) Resolve(t Target) (Device, error) {
 // WriteDevicePlugin replaces the device plugin's spec.
 func (w *Writer) WriteDevicePlugin(list []Device) error {
 	if len(list) == 0 {
-		return w.Files.Remove(DevicePluginFile())
+		return w.remove(DevicePluginFile())
 	}
 	return w.write(DevicePluginKind, DevicePluginFile(), list, "all")
 }
@@ -69,13 +75,22 @@ func (w *Writer) WriteClaim(uid string, list []Device) error {
 }
 
 // RemoveClaim deletes the spec of one claim; one that is gone is success.
-func (w *Writer) RemoveClaim(uid string) error { return w.Files.Remove(ClaimFile(uid)) }
+func (w *Writer) RemoveClaim(uid string) error { return w.remove(ClaimFile(uid)) }
+
+func (w *Writer) remove(file string) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	delete(w.written, file)
+	return w.Files.Remove(file)
+}
 
 // Claims lists the UIDs of claims that have a spec of ours.
 func (w *Writer) Claims() ([]string, error) { return w.Files.Claims() }
 
 func (w *Writer) write(kind, file string, list []Device, all string) error {
-	common, err := w.commonEdits()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	common, err := w.edits.current(w.printed, w.discover)
 	if err != nil {
 		return err
 	}
@@ -83,43 +98,70 @@ func (w *Writer) write(kind, file string, list []Device, all string) error {
 	if err != nil {
 		return err
 	}
-	return w.Files.Write(file, spec)
+	if err := w.Files.Write(file, spec); err != nil {
+		return err
+	}
+	w.note(file)
+	return nil
 }
 
-// commonEdits discovers once, and again when a file that was found then is gone: a driver upgrade replaces them under us.
-// A failed discovery is not remembered.
-func (w *Writer) commonEdits() (specs.ContainerEdits, error) {
+// note remembers of which edits a file is.
+func (w *Writer) note(file string) {
+	if w.written == nil {
+		w.written = map[string]int{}
+	}
+	w.written[file] = w.edits.generation
+}
+
+// discover finds the driver's files and the nodes that belong to every device. What it names is there.
+func (w *Writer) discover() (specs.ContainerEdits, error) {
+	edits, err := w.Common()
+	if err != nil {
+		return specs.ContainerEdits{}, err
+	}
+	nodes, err := w.Nodes.Control()
+	if err != nil {
+		return specs.ContainerEdits{}, err
+	}
+	edits.DeviceNodes = append(slices.Clone(edits.DeviceNodes), deviceNodes(nodes)...)
+	if missing := absent(edits); missing != "" {
+		return specs.ContainerEdits{}, fmt.Errorf("the driver's files: %s is not there", missing)
+	}
+	return edits, nil
+}
+
+// Follow is called every other second or so. When the driver's files have changed, it brings every spec of ours on disk up to them,
+// those of earlier processes too, and says so. The error is why specs could not follow; they stay as they are, and it is tried
+// again with each call.
+func (w *Writer) Follow() (changed bool, err error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.common == nil || !present(*w.common) {
-		w.common = nil
-		edits, err := w.Common()
-		if err != nil {
-			return specs.ContainerEdits{}, err
-		}
-		if missing := absent(edits); missing != "" {
-			return specs.ContainerEdits{}, fmt.Errorf("the driver's files: %s is not there", missing)
-		}
-		w.common = &edits
+	if err := w.edits.look(w.printed(), w.discover); err != nil || w.edits.generation == w.onDisk {
+		return false, err
 	}
-	return *w.common, nil
+	errs := []error{}
+	for name, spec := range w.Files.ours(w.isCurrent) {
+		err := setCommon(spec, *w.edits.common)
+		if err == nil {
+			err = w.Files.Write(name, spec)
+		}
+		if err == nil {
+			w.note(name)
+		}
+		errs = append(errs, err)
+	}
+	if err := errors.Join(errs...); err != nil {
+		return false, err
+	}
+	w.onDisk = w.edits.generation
+	return true, nil
 }
 
-func present(e specs.ContainerEdits) bool { return absent(e) == "" }
+func (w *Writer) isCurrent(file string) bool { return w.written[file] == w.edits.generation }
 
-// absent returns the first host path of a mount or hook that does not exist, or "".
-func absent(e specs.ContainerEdits) string {
-	paths := []string{}
-	for _, m := range e.Mounts {
-		paths = append(paths, m.HostPath)
+func (w *Writer) printed() string {
+	if w.Print == nil {
+		return "never changes"
 	}
-	for _, h := range e.Hooks {
-		paths = append(paths, h.Path)
-	}
-	for _, p := range paths {
-		if _, err := os.Stat(p); errors.Is(err, os.ErrNotExist) {
-			return p
-		}
-	}
-	return ""
+	return w.Print()
 }

@@ -36,9 +36,15 @@ type scene struct {
 // begin starts a driver with a machine and an agent with a config.
 func begin(t *testing.T, machine, text string, flags ...string) *scene {
 	t.Helper()
+	return beginAt(t, stage.Place{}, machine, text, flags...)
+}
+
+// beginAt begins with a driver at a place.
+func beginAt(t *testing.T, place stage.Place, machine, text string, flags ...string) *scene {
+	t.Helper()
 	root := os.Getenv("GPUSLICE_ROOT")
 	s, err := stage.New(t.Context(), stage.Options{
-		Machine: machine, Binaries: filepath.Join(root, "bin"),
+		Place: place, Machine: machine, Binaries: filepath.Join(root, "bin"),
 		Artifacts: filepath.Join(root, ".out/simdriver"), Logs: filepath.Join(root, ".out/e2e", t.Name()),
 	})
 	if err != nil {

@@ -28,7 +28,7 @@ const root = "../.."
 var layers = [][]string{
 	{"cmd/"},
 	{"internal/command"},
-	{"internal/deviceplugin", "internal/dra", "internal/limits", "internal/report", "internal/usage", "internal/daemon", "internal/source"},
+	{"internal/deviceplugin", "internal/dra", "internal/limits", "internal/report", "internal/usage", "internal/daemon", "internal/source", "internal/containers"},
 	{"internal/agent"},
 	{"internal/config/nvidia"},
 	{"internal/config", "internal/state", "internal/kubelet", "internal/cgroup", "internal/schema"},

@@ -33,7 +33,7 @@ const listen = "127.0.0.1:9410"
 func (s *Stage) AgentArgs(extra ...string) []string {
 	args := []string{
 		"run", "--api=device-plugin,dra", "--hardware=nvml",
-		"--driver-root=" + s.paths.Root, "--proc-root=" + s.paths.Proc, "--sys-root=" + s.paths.Sys, "--dev-root=" + s.paths.Dev,
+		"--driver-root=" + s.root, "--proc-root=" + s.paths.Proc, "--sys-root=" + s.paths.Sys, "--dev-root=" + s.paths.Dev,
 		"--state-dir=" + stateDir, "--cdi-dir=" + node.CDIDir, "--kubelet-dir=" + node.KubeletDir,
 		"--kubeconfig=" + s.Dir.Kubeconfig(), "--node-name=" + node.Name,
 		"--config=configmap:" + Namespace + "/" + ConfigMap, "--apply-jitter=0s", "--poll=2s", "--listen=" + listen,

@@ -6,6 +6,7 @@
 package stage
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"errors"
@@ -38,7 +39,9 @@ const (
 type Stage struct {
 	*node.Node
 	Driver *daemon.Daemon
-	paths  driverroot.Paths
+	paths  driverroot.Paths // where the driver is rendered
+	root   string           // where the agent finds it
+	undo   []func() error
 	agent  *Agent
 	bin    string // where our binaries are
 	logs   string
@@ -51,6 +54,26 @@ type Options struct {
 	Binaries  string // folder with gpu-plugin
 	Artifacts string // folder for what the simulated driver is built into; kept between runs
 	Logs      string // folder for the agent's log
+	Place     Place  // of the driver; the zero value is a driver container
+}
+
+// Place is where the driver is installed on the node.
+type Place struct {
+	Root   string // as --driver-root names it; default driverRoot
+	Dev    string // as --dev-root names it; default the same
+	Layout driverroot.Layout
+}
+
+// paths are where the driver is rendered. A driver of the host itself is rendered elsewhere and put over the host's files. What
+// the kernel shows cannot be simulated at its own place.
+func (p Place) paths() driverroot.Paths {
+	paths := driverroot.Under(driverRoot)
+	paths.Layout = p.Layout
+	if p.Root != "" && p.Root != "/" {
+		paths.Root, paths.Dev = p.Root, p.Root
+	}
+	paths.Dev = cmp.Or(p.Dev, paths.Dev)
+	return paths
 }
 
 // New starts the simulated driver and loads the workload image. Close ends what was started.
@@ -67,17 +90,39 @@ func New(ctx context.Context, o Options) (*Stage, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Stage{Node: n, paths: driverroot.Under(driverRoot), bin: o.Binaries, logs: o.Logs}
+	s := &Stage{Node: n, paths: o.Place.paths(), root: cmp.Or(o.Place.Root, driverRoot), bin: o.Binaries, logs: o.Logs}
 	if err := os.MkdirAll(o.Logs, 0o755); err != nil {
 		return nil, err
 	}
 	if s.Driver, err = daemon.Start(daemon.Options{Node: hardware, Paths: s.paths, Artifacts: artifacts}); err != nil {
 		return nil, fmt.Errorf("start simulated driver: %w", err)
 	}
+	if err := s.install(); err != nil {
+		return nil, errors.Join(err, s.Close(ctx))
+	}
 	if err := s.prepare(ctx, artifacts); err != nil {
 		return nil, errors.Join(err, s.Close(ctx))
 	}
 	return s, nil
+}
+
+// install puts a driver of the host itself over the host's files, and arranges for the nodes to go.
+func (s *Stage) install() error {
+	if s.paths.Dev == "/" {
+		s.undo = append(s.undo, func() error {
+			nodes, err := filepath.Glob("/dev/nvidia*")
+			for _, node := range nodes {
+				err = errors.Join(err, os.RemoveAll(node))
+			}
+			return err
+		})
+	}
+	if s.root != "/" {
+		return nil
+	}
+	undo, err := s.paths.OntoHost()
+	s.undo = append(s.undo, undo)
+	return err
 }
 
 // built compiles the simulated driver unless an earlier run of the very same program has.
@@ -135,6 +180,9 @@ func (s *Stage) MountDriverAt(root string) error {
 // Close ends agent and driver.
 func (s *Stage) Close(ctx context.Context) error {
 	errs := []error{s.StopAgent(ctx), s.Driver.Close()}
+	for _, undo := range s.undo {
+		errs = append(errs, undo())
+	}
 	for _, m := range s.mounts {
 		errs = append(errs, unix.Unmount(m, unix.MNT_DETACH))
 	}

@@ -17,7 +17,6 @@ type Options struct {
 // EditsOptions say where the driver's files and the hook program are.
 type EditsOptions struct {
 	DriverRoot string
-	DevRoot    string
 	HookPath   string // nvidia-cdi-hook; "" = no hooks
 }
 

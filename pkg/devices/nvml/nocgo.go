@@ -12,16 +12,19 @@ import (
 )
 
 // absent answers as a node without the library does: a build without cgo cannot load it.
-type absent struct{ devices.Driver }
+type absent struct {
+	devices.Driver
+	root string
+}
 
 // New makes a session that cannot be opened, because this build has no cgo.
-func New(Options) devices.Driver { return absent{} }
+func New(o Options) devices.Driver { return absent{root: o.DriverRoot} }
 
-func (absent) Init() error { return devices.ErrLibraryNotFound }
+func (a absent) Init() error { return notFound(a.root, libraryName, false) }
 
-// CommonEdits has no driver to ask in this build.
-func CommonEdits(EditsOptions) (specs.ContainerEdits, error) {
-	return specs.ContainerEdits{}, devices.ErrLibraryNotFound
+// CommonEdits cannot be discovered in this build.
+func CommonEdits(o EditsOptions) (specs.ContainerEdits, error) {
+	return specs.ContainerEdits{}, notFound(o.DriverRoot, libraryName, false)
 }
 
 // Platform is that of any other node without the library.

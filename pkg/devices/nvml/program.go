@@ -7,7 +7,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
@@ -88,7 +87,7 @@ func (p Program) run(ctx context.Context, args ...string) (said string, err erro
 // find returns the program's path inside the driver root.
 func (p Program) find() (string, error) {
 	for _, dir := range programDirs {
-		if _, err := os.Stat(filepath.Join(p.DriverRoot, dir, programName)); err == nil {
+		if _, err := within(p.DriverRoot, filepath.Join(dir, programName)); err == nil {
 			return filepath.Join("/", dir, programName), nil
 		}
 	}

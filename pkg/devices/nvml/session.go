@@ -52,7 +52,11 @@ func (s *session) forget() {
 
 func (s *session) Init() error {
 	lib := nvml.New(nvml.WithLibraryPath(findLibrary(s.opts.DriverRoot)))
-	if ret := lib.Init(); ret != nvml.SUCCESS {
+	switch ret := lib.Init(); ret {
+	case nvml.SUCCESS:
+	case nvml.ERROR_LIBRARY_NOT_FOUND:
+		return notFound(s.opts.DriverRoot, libraryName, true)
+	default:
 		return code(ret)
 	}
 	s.mu.Lock()

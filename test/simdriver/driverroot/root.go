@@ -33,6 +33,8 @@ import (
 // lie in Dev/dev, while Proc and Sys stand for /proc and /sys themselves.
 type Paths struct {
 	Root, Dev, Proc, Sys string
+	// Layout is where below the root the driver's files are; the zero value is Debian's.
+	Layout Layout
 	// Major is the major number of the nodes of GPUs; 0 is NVIDIA's own. Drivers that are simulated side by side on one machine
 	// need numbers of their own, because a process in another mount namespace is known to hold a GPU by the number alone.
 	Major int
