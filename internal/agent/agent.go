@@ -12,6 +12,7 @@ import (
 
 	"k8s.io/klog/v2"
 
+	"gpuslice/internal/beat"
 	"gpuslice/internal/config"
 	"gpuslice/internal/kubelet"
 	"gpuslice/internal/state"
@@ -209,8 +210,6 @@ func (a *Agent) loadClaims() error {
 
 // Run converges on every cause and every poll until ctx ends.
 func (a *Agent) Run(ctx context.Context) error {
-	ticker := time.NewTicker(a.opts.Poll)
-	defer ticker.Stop()
 	converge := a.begin
 	for {
 		select {
@@ -227,7 +226,7 @@ func (a *Agent) Run(ctx context.Context) error {
 		select {
 		case <-ctx.Done():
 			return nil
-		case <-ticker.C:
+		case <-beat.After(a.opts.Poll):
 		case <-a.kick:
 		case <-a.retry.wait():
 		}

@@ -18,6 +18,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"gpuslice/internal/agent"
+	"gpuslice/internal/beat"
 	"gpuslice/internal/daemon"
 	"gpuslice/internal/deviceplugin"
 	"gpuslice/internal/dra"
@@ -258,13 +259,11 @@ func (p *process) frontEnds(ctx context.Context, group *errgroup.Group, a *agent
 
 // exitWhenExhausted ends a process of which so many driver calls hang that only a new one can help.
 func exitWhenExhausted(ctx context.Context, hw *devices.Hardware) error {
-	tick := time.NewTicker(5 * time.Second) // a call hangs for six times as long before it counts
-	defer tick.Stop()
 	for {
 		select {
 		case <-ctx.Done():
 			return nil
-		case <-tick.C:
+		case <-beat.After(5 * time.Second): // a call hangs for six times as long before it counts
 			if hw.Exhausted() {
 				return errors.New("too many driver calls hang; a new process is needed")
 			}

@@ -13,6 +13,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"gpuslice/internal/agent"
+	"gpuslice/internal/beat"
 	"gpuslice/internal/containers"
 	"gpuslice/pkg/cdi"
 )
@@ -23,8 +24,6 @@ const followEvery = 2 * time.Second
 
 // keepSpecs brings the CDI specs up to the driver's files until ctx ends, and says what stands in the way.
 func keepSpecs(ctx context.Context, w *cdi.Writer, a *agent.Agent) error {
-	tick := time.NewTicker(followEvery)
-	defer tick.Stop()
 	for first := true; ; first = false {
 		changed, err := w.Follow()
 		view, _ := a.View()
@@ -36,7 +35,7 @@ func keepSpecs(ctx context.Context, w *cdi.Writer, a *agent.Agent) error {
 		select {
 		case <-ctx.Done():
 			return nil
-		case <-tick.C:
+		case <-beat.After(followEvery):
 		}
 	}
 }

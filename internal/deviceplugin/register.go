@@ -16,6 +16,8 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 	"k8s.io/klog/v2"
 	pluginapi "k8s.io/kubelet/pkg/apis/deviceplugin/v1beta1"
+
+	"gpuslice/internal/beat"
 )
 
 // register tells the kubelet the socket, as soon as there is a kubelet.
@@ -69,14 +71,12 @@ var (
 // watch returns when the kubelet can no longer reach this name or has let go of it. It never returns while a stream is
 // open and the socket is there: registering again would confuse the kubelet for good.
 func (s *server) watch(ctx context.Context, path string, before uint64) error {
-	tick := time.NewTicker(watchEvery)
-	defer tick.Stop()
 	registered := time.Now()
 	for {
 		select {
 		case <-ctx.Done():
 			return context.Cause(ctx)
-		case <-tick.C:
+		case <-beat.After(watchEvery):
 		case <-s.ended:
 		}
 		if _, err := os.Lstat(path); errors.Is(err, os.ErrNotExist) {

@@ -23,6 +23,7 @@ import (
 	registration "k8s.io/kubelet/pkg/apis/pluginregistration/v1"
 
 	"gpuslice/internal/agent"
+	"gpuslice/internal/beat"
 	"gpuslice/internal/state"
 	"gpuslice/pkg/cdi"
 )
@@ -140,15 +141,13 @@ func (d *Driver) serve(ctx context.Context) error {
 
 // watch returns why this registration is of no use any more.
 func (d *Driver) watch(ctx context.Context) error {
-	tick := time.NewTicker(watchEvery)
-	defer tick.Stop()
 	for {
 		select {
 		case <-ctx.Done():
 			return nil
 		case err := <-d.fatal:
 			return err
-		case <-tick.C:
+		case <-beat.After(watchEvery):
 		}
 		for _, path := range d.sockets() {
 			if _, err := os.Lstat(path); errors.Is(err, os.ErrNotExist) {

@@ -21,6 +21,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"gpuslice/internal/agent"
+	"gpuslice/internal/beat"
 	"gpuslice/internal/limits/hook"
 )
 
@@ -98,13 +99,11 @@ var errSocketGone = errors.New("the socket was removed")
 
 // watch returns when the server is to end.
 func (s *Server) watch(ctx context.Context) error {
-	tick := time.NewTicker(watchEvery)
-	defer tick.Stop()
 	for {
 		select {
 		case <-ctx.Done():
 			return nil
-		case <-tick.C:
+		case <-beat.After(watchEvery):
 		}
 		if _, err := os.Lstat(s.path); errors.Is(err, fs.ErrNotExist) {
 			return errSocketGone

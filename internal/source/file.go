@@ -14,6 +14,7 @@ import (
 
 	"k8s.io/klog/v2"
 
+	"gpuslice/internal/beat"
 	"gpuslice/internal/config"
 )
 
@@ -32,8 +33,6 @@ const lookEvery = time.Second
 // File brings the content of a file until ctx ends. An edit is taken when two looks in a row see the same, because an editor
 // may be writing it at this moment.
 func File(ctx context.Context, path string, jitter time.Duration, sink Sink) error {
-	tick := time.NewTicker(lookEvery)
-	defer tick.Stop()
 	feed := feed{sink: sink, jitter: jitter}
 	var previous []byte
 	for {
@@ -48,7 +47,7 @@ func File(ctx context.Context, path string, jitter time.Duration, sink Sink) err
 		select {
 		case <-ctx.Done():
 			return nil
-		case <-tick.C:
+		case <-beat.After(lookEvery):
 		}
 	}
 }

@@ -31,7 +31,7 @@ var layers = [][]string{
 	{"internal/deviceplugin", "internal/dra", "internal/limits", "internal/report", "internal/usage", "internal/daemon", "internal/source", "internal/containers"},
 	{"internal/agent"},
 	{"internal/config/nvidia"},
-	{"internal/config", "internal/state", "internal/kubelet", "internal/cgroup", "internal/schema"},
+	{"internal/config", "internal/state", "internal/kubelet", "internal/cgroup", "internal/schema", "internal/beat"},
 	{"internal/config/strict"},
 	{"pkg/cdi", "pkg/devices/devicestest", "pkg/devices/sim", "pkg/devices/nvml"},
 	{"pkg/devices"},
