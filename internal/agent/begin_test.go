@@ -9,7 +9,9 @@ import (
 	"testing/synctest"
 	"time"
 
+	"gpuslice/internal/agent"
 	"gpuslice/internal/config/nvidia"
+	"gpuslice/internal/kubelet"
 )
 
 // The first look asks how GPUs can be cut only where the config is about that; a little later everything is known everywhere.
@@ -62,4 +64,38 @@ func TestFirstLook(t *testing.T) {
 			})
 		})
 	}
+}
+
+// deaf is an API server that takes every question and never answers.
+type deaf struct{}
+
+func (deaf) Look(ctx context.Context, _, _, _ string, _ []int) (agent.Sight, error) {
+	<-ctx.Done()
+	return agent.Sight{}, ctx.Err()
+}
+
+// P6, P11: the first list does not wait for the API server, which tells whether devices get into containers; a later pass waits for
+// a bounded time.
+func TestFirstListWithoutTheAPIServer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := newNode(t, "2xl40s")
+		n.cdi = &agent.CDI{Dir: "/run/specs", Containers: deaf{}}
+		n.start()
+		n.kubelet.set(nil, kubelet.Allocation{Resource: "nvidia.com/gpu", ID: n.uuid(0, ""), Holder: "a/trainer/main"})
+		ctx, stop := context.WithCancel(t.Context())
+		ended := make(chan error, 1)
+		go func() { ended <- n.Run(ctx) }()
+		synctest.Wait()
+		n.offers("gpu=2")
+		before, _ := n.View()
+		<-time.After(5 * time.Second)
+		if after, _ := n.View(); after.Generation == before.Generation {
+			t.Error("no pass has ended in 5 s")
+		}
+		stop()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+		n.machine.Close()
+	})
 }

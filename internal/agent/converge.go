@@ -24,6 +24,7 @@ import (
 func (a *Agent) Converge(ctx context.Context) error {
 	a.converging.Lock()
 	defer a.converging.Unlock()
+	a.begun = true
 	o, targets := a.look(ctx)
 	node, err := a.pass(ctx, o, targets)
 	a.weigh(ctx, node)
@@ -38,11 +39,14 @@ func (a *Agent) begin(ctx context.Context) error {
 	a.mu.Lock()
 	in := a.input
 	a.mu.Unlock()
-	read := a.hw.Glance
-	if needsProfiles(in, a.opts.NodeName, a.before) {
-		read = a.hw.Snapshot
+	o, targets := observation{}, []Target{}
+	if !needsProfiles(in, a.opts.NodeName, a.before) {
+		o, targets = a.lookBy(ctx, a.hw.Glance)
+		in = o.input // which may be a later one
 	}
-	o, targets := a.lookBy(ctx, read)
+	if needsProfiles(in, a.opts.NodeName, a.before) {
+		o, targets = a.look(ctx)
+	}
 	_, err := a.pass(ctx, o, targets)
 	time.AfterFunc(completeAfter, a.Kick)
 	return err

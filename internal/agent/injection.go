@@ -4,11 +4,13 @@
 package agent
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	"k8s.io/klog/v2"
 
@@ -39,20 +41,26 @@ type Sight struct {
 // proof is whether devices really get into containers. One container that has its devices is enough for this process; until there is
 // one, every pass looks at a few of those that hold devices. It is guarded as hardware is, by converging.
 type proof struct {
-	done  bool
-	blind map[string]string // what containers lack, by holder
+	done   bool
+	blind  map[string]string // what containers lack, by holder
+	looked map[string]int    // how often each was looked at: those that say nothing must not keep others from being asked
 }
 
-// looks bounds how many containers one pass looks at.
-const looks = 4
+// A pass looks at so many containers, for so long: the API server may not answer, and devices wait for the pass.
+const (
+	looks     = 4
+	lookLimit = 2 * time.Second
+)
 
 // injection says what stands between containers and their devices.
 func (a *Agent) injection(ctx context.Context, o observation) []Problem {
 	if a.opts.CDI == nil || a.proof.done {
 		return nil
 	}
-	if a.opts.CDI.Containers != nil {
-		a.lookInto(ctx, o)
+	if a.opts.CDI.Containers != nil && a.begun {
+		limited, cancel := context.WithTimeout(ctx, lookLimit)
+		defer cancel()
+		a.lookInto(limited, o)
 	}
 	return a.proof.problems(o.input.runtime, a.opts.CDI.Dir)
 }
@@ -81,14 +89,18 @@ func (p proof) problems(runtime, dir string) []Problem {
 	return []Problem{{Reason: ReasonCDIUnknown, Message: todo + "; this goes when the first container has its devices"}}
 }
 
-// lookInto looks at some containers that hold devices of the device plugin, first at those that are not known yet.
+// lookInto looks at some containers that hold devices of the device plugin, first at those that were looked at least.
 func (a *Agent) lookInto(ctx context.Context, o observation) {
 	held := holdersOf(o)
-	maps.DeleteFunc(a.proof.blind, func(holder, _ string) bool { return held[holder] == nil })
+	gone := func(holder string) bool { return held[holder] == nil }
+	maps.DeleteFunc(a.proof.blind, func(holder, _ string) bool { return gone(holder) })
+	maps.DeleteFunc(a.proof.looked, func(holder string, _ int) bool { return gone(holder) })
 	order := slices.SortedFunc(maps.Keys(held), func(x, y string) int {
 		_, blindX := a.proof.blind[x]
 		_, blindY := a.proof.blind[y]
 		switch {
+		case a.proof.looked[x] != a.proof.looked[y]:
+			return cmp.Compare(a.proof.looked[x], a.proof.looked[y])
 		case blindX == blindY:
 			return strings.Compare(x, y)
 		case blindX:
@@ -96,7 +108,11 @@ func (a *Agent) lookInto(ctx context.Context, o observation) {
 		}
 		return -1
 	})
+	if a.proof.looked == nil {
+		a.proof.looked = map[string]int{}
+	}
 	for _, holder := range order[:min(looks, len(order))] {
+		a.proof.looked[holder]++
 		part := strings.SplitN(holder, "/", 3)
 		sight, err := a.opts.CDI.Containers.Look(ctx, part[0], part[1], part[2], held[holder])
 		switch {

@@ -131,6 +131,11 @@ func TestLooksAreBounded(t *testing.T) {
 	if len(looker.looks) == 0 || len(looker.looks) > 4 {
 		t.Errorf("%d looks in one pass", len(looker.looks))
 	}
+	n.converge()
+	seen := slices.Sorted(slices.Values(looker.looks))
+	if seen = slices.Compact(seen); len(seen) != 8 {
+		t.Errorf("after two passes of four looks only %v were looked at; who says nothing keeps the others from being asked", seen)
+	}
 }
 
 // What a part of the process says is a problem of the node until that part says otherwise, and wakes the agent only then.

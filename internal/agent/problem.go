@@ -48,6 +48,7 @@ const (
 	ReasonMemoryOvercommit  Reason = "MemoryOvercommitted"  // the limits of running containers are more than the GPU has
 	ReasonCDIDirUnusable    Reason = "CDIDirUnusable"       // no CDI spec can be written
 	ReasonDriverFiles       Reason = "DriverFilesMissing"   // the driver's files are not there, or half installed
+	ReasonNotInjectable     Reason = "NotInjectable"        // a device cannot be given to containers
 	ReasonCDIUnknown        Reason = "CDIUnknown"           // the runtime may or may not inject by CDI, and no container has shown it yet
 	ReasonCDINotSupported   Reason = "CDINotSupported"      // the runtime cannot inject by CDI
 	ReasonCDINotInjected    Reason = "CDINotInjected"       // a container was given a device and does not have it

@@ -24,6 +24,7 @@ import (
 type Agent interface {
 	View() (*agent.View, <-chan struct{})
 	Allocate(resource string, containers [][]string) ([][]agent.Device, error)
+	SetProblems(part string, problems []agent.Problem)
 }
 
 // Specs writes CDI specs; nil where devices are injected by environment.
@@ -121,19 +122,24 @@ func (p *Plugin) writeSpecs(ctx context.Context, view *agent.View) map[string]st
 		return broken
 	}
 	logger := klog.FromContext(ctx)
-	list := []cdi.Device{}
+	list, problems := []cdi.Device{}, []agent.Problem{}
 	for _, d := range view.Devices {
 		if d.API != agent.DevicePlugin {
 			continue
 		}
 		resolved, err := p.specs.Resolve(p.targetOf(d))
 		if err != nil {
-			logger.Error(err, "Device cannot be injected", "device", d.Name)
 			broken[d.UUID] = err.Error()
+			if d.Fault == "" { // otherwise it is unhealthy anyway, for a better reason
+				problems = append(problems, agent.Problem{
+					GPU: d.GPU.Name(), Reason: agent.ReasonNotInjectable, Message: fmt.Sprintf("%s is listed as unhealthy: %v", d.Name, err),
+				})
+			}
 			continue
 		}
 		list = append(list, resolved)
 	}
+	p.agent.SetProblems("device-plugin", problems)
 	err := p.specs.WriteDevicePlugin(list)
 	if err == nil {
 		p.unwritten = ""

@@ -63,6 +63,7 @@ type rig struct {
 	prepare func(kubeletDir string)
 	cgroups agent.Cgroups
 	options deviceplugin.Options
+	nodes   nodes
 }
 
 // newRig runs agent and plugin against a kubelet.
@@ -104,7 +105,7 @@ func (r *rig) run(t testing.TB, spec string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	writer := &cdi.Writer{Files: files, Nodes: cdi.Computed{}, Owner: "n1", Common: func() (specs.ContainerEdits, error) { return specs.ContainerEdits{}, nil }}
+	writer := &cdi.Writer{Files: files, Nodes: &r.nodes, Owner: "n1", Common: func() (specs.ContainerEdits, error) { return specs.ContainerEdits{}, nil }}
 	r.options.KubeletDir = r.Dir
 	plugin := deviceplugin.New(r.agent, writer, r.options)
 	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))

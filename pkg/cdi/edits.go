@@ -4,7 +4,6 @@
 package cdi
 
 import (
-	"errors"
 	"os"
 	"reflect"
 
@@ -90,7 +89,7 @@ func absent(e specs.ContainerEdits) string {
 		paths = append(paths, h.Path)
 	}
 	for _, p := range paths {
-		if _, err := os.Stat(p); errors.Is(err, os.ErrNotExist) {
+		if _, err := os.Stat(p); err != nil { // whatever keeps us from it keeps the runtime from it
 			return p
 		}
 	}

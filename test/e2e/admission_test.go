@@ -49,6 +49,7 @@ func TestPerPodLimits(t *testing.T) {
 		{"first", "an init container alone", []string{"1"}, []string{"1"}, false, shares, false},
 		{"greedy-first", "an init container alone asks too much", []string{"1"}, []string{"2"}, false, shares, true},
 		{"sidecar", "a sidecar stays beside the others", []string{"1"}, []string{"1"}, true, shares, true},
+		{"sidecar-first", "an init container runs beside a sidecar", []string{""}, []string{"1", "1"}, true, shares, true},
 		{"nothing", "most pods of a cluster", []string{"", ""}, []string{""}, false, shares, false},
 		{"other", "what is not limited", []string{"4"}, nil, false, "nvidia.com/gpu", false},
 	} {
