@@ -257,15 +257,19 @@ func (p *process) frontEnds(ctx context.Context, group *errgroup.Group, a *agent
 	return nil
 }
 
-// exitWhenExhausted ends a process of which so many driver calls hang that only a new one can help.
+// exitWhenExhausted ends a process of which so many driver calls hang, or that has loaded such an old library, that only a new one
+// can help.
 func exitWhenExhausted(ctx context.Context, hw *devices.Hardware) error {
 	for {
 		select {
 		case <-ctx.Done():
 			return nil
 		case <-beat.After(5 * time.Second): // a call hangs for six times as long before it counts
-			if hw.Exhausted() {
+			switch {
+			case hw.Exhausted():
 				return errors.New("too many driver calls hang; a new process is needed")
+			case hw.Outdated():
+				return devices.ErrOutdatedLibrary
 			}
 		}
 	}

@@ -51,6 +51,7 @@ type Hardware struct {
 
 	// initialised says that the driver has a session of ours; it may come long after we gave up waiting for it.
 	initialised atomic.Bool
+	outdated    atomic.Bool
 
 	mu       sync.Mutex // guards what follows
 	opened   bool

@@ -29,12 +29,20 @@ func (h *Hardware) open(ctx context.Context) error {
 	return nil
 }
 
+// ErrOutdatedLibrary is wrapped by Init when another version of the driver's library has been installed since this process loaded
+// one, and the driver does not take the one that is loaded.
+var ErrOutdatedLibrary = errors.New("another version of the driver's library has been installed, which only a new process can load")
+
+// Outdated says that only a new process can open the driver that is installed now.
+func (h *Hardware) Outdated() bool { return h.outdated.Load() }
+
 func (h *Hardware) initialise() error {
 	platform := h.opts.Platforms.Platform()
 	if err := platform.refuses(); err != nil {
 		return err
 	}
 	if err := h.driver.Init(); err != nil {
+		h.outdated.Store(errors.Is(err, ErrOutdatedLibrary))
 		return platform.explain(err)
 	}
 	h.initialised.Store(true)

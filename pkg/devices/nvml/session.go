@@ -6,6 +6,8 @@
 package nvml
 
 import (
+	"fmt"
+	"os"
 	"sync"
 
 	"github.com/NVIDIA/go-nvml/pkg/nvml"
@@ -50,12 +52,41 @@ func (s *session) forget() {
 	s.cis = newTable[nvml.ComputeInstance, devices.CIHandle]()
 }
 
+// loaded is the library that this process is bound to: once the loader has resolved go-nvml's calls to a library it neither unloads
+// that one nor turns to another.
+var loaded library
+
+type library struct {
+	mu   sync.Mutex
+	file os.FileInfo // nil: none yet
+}
+
+// isOther says that what is installed now is not what is loaded; what is asked about first is.
+func (l *library) isOther(path string) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	file, err := os.Stat(path)
+	if err != nil {
+		return false // the loader found it elsewhere, and will again
+	}
+	if l.file == nil {
+		l.file = file
+	}
+	return !os.SameFile(l.file, file)
+}
+
 func (s *session) Init() error {
-	lib := nvml.New(nvml.WithLibraryPath(findLibrary(s.opts.DriverRoot)))
-	switch ret := lib.Init(); ret {
-	case nvml.SUCCESS:
-	case nvml.ERROR_LIBRARY_NOT_FOUND:
+	path := findLibrary(s.opts.DriverRoot)
+	lib := nvml.New(nvml.WithLibraryPath(path))
+	ret := lib.Init()
+	if ret == nvml.ERROR_LIBRARY_NOT_FOUND {
 		return notFound(s.opts.DriverRoot, libraryName, true)
+	}
+	outdated := loaded.isOther(path)
+	switch {
+	case ret == nvml.SUCCESS:
+	case outdated:
+		return fmt.Errorf("%w: %w", devices.ErrOutdatedLibrary, code(ret))
 	default:
 		return code(ret)
 	}
