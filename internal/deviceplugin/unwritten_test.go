@@ -33,9 +33,9 @@ func (n *nodes) GPU(minor int) (cdi.Node, error) {
 func TestSpecThatCannotBeWritten(t *testing.T) {
 	r := newRigWith(t, "2xl40s", "cdi", func(string) {})
 	r.healthy("gpu", 2)
-	if err := errors.Join(os.RemoveAll(r.cdiDir), os.WriteFile(r.cdiDir, nil, 0o600)); err != nil {
-		t.Fatal(err)
-	}
+	r.Wait("a file is where the folder was, which the plugin makes again", limit, func() bool {
+		return errors.Join(os.RemoveAll(r.cdiDir), os.WriteFile(r.cdiDir, nil, 0o600)) == nil
+	})
 	r.Wait("both are unhealthy", limit, func() bool { return len(r.Devices("nvidia.com/gpu")) == 2 && r.Healthy("nvidia.com/gpu") == 0 })
 	if err := os.Remove(r.cdiDir); err != nil {
 		t.Fatal(err)
