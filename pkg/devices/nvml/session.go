@@ -77,6 +77,11 @@ func (l *library) isOther(path string) bool {
 
 func (s *session) Init() error {
 	path := findLibrary(s.opts.DriverRoot)
+	if path != libraryName {
+		if err := whole(path); err != nil {
+			return err
+		}
+	}
 	lib := nvml.New(nvml.WithLibraryPath(path))
 	ret := lib.Init()
 	if ret == nvml.ERROR_LIBRARY_NOT_FOUND {
