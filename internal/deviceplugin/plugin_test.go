@@ -196,7 +196,7 @@ func TestNoRegistrationBesideAStream(t *testing.T) {
 	r := newRig(t, "1xl40s", "cdi")
 	r.healthy("gpu", 1)
 	before := r.Registers()
-	looks := time.NewTimer(4 * time.Second) // four looks at socket and stream, forty passes of the agent
+	looks := time.NewTimer(12 * time.Second) // two looks at socket and stream, and the time to register; 120 passes of the agent
 	defer looks.Stop()
 	<-looks.C
 	if after := r.Registers(); after != before {
