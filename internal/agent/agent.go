@@ -116,7 +116,6 @@ type Agent struct {
 	lastRecord kubelet.Record
 	lastNode   devices.Node
 	linked     linked
-	begun      bool // the first view is out
 	before     Before
 	gpus       map[string]state.GPU // by UUID
 	intervals  map[string]tried     // by UUID

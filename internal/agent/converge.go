@@ -24,15 +24,15 @@ import (
 func (a *Agent) Converge(ctx context.Context) error {
 	a.converging.Lock()
 	defer a.converging.Unlock()
-	a.begun = true
 	o, targets := a.look(ctx)
+	a.prove(ctx, o)
 	node, err := a.pass(ctx, o, targets)
 	a.weigh(ctx, node)
 	return err
 }
 
-// begin is Converge that does not ask the driver for what the first list can do without: the links of GPUs and, unless the config
-// is about that, how they can be cut. Another pass comes soon after.
+// begin is Converge that asks nobody for what the first list can do without: not the driver for the links of GPUs nor, unless the
+// config is about that, how they can be cut, and not the API server. Another pass comes soon after.
 func (a *Agent) begin(ctx context.Context) error {
 	a.converging.Lock()
 	defer a.converging.Unlock()
@@ -76,7 +76,6 @@ func (a *Agent) pass(ctx context.Context, o observation, targets []Target) (devi
 		o.problems = append(o.problems, a.setIntervals(ctx, targets)...)
 	}
 	o.limits = a.limitsOf(ctx, o, targets)
-	o.problems = append(o.problems, a.injection(ctx, o)...)
 	return o.node, a.finish(o, targets, failures)
 }
 
@@ -153,7 +152,7 @@ func (a *Agent) apply(ctx context.Context, now, announced []Target) map[string]e
 func (a *Agent) viewOf(o observation, targets []Target, applied map[string]error) View {
 	v := build(o.input.config, a.opts.APIs, targets, o.node, o.usage)
 	v.ConfigHash, v.chooser, v.MemoryLimit = o.input.hash, a.linked.chooser, o.limits.verdict
-	v.Problems = slices.Concat(v.Problems, o.input.problems, o.input.partProblems(), o.problems, o.limits.problems, a.unknowns(o))
+	v.Problems = slices.Concat(v.Problems, o.input.problems, o.input.partProblems(), o.problems, o.limits.problems, a.injection(o), a.unknowns(o))
 	waiting := map[string]bool{}
 	paused := Paused(o.input.config, a.opts.NodeName, o.input.labels)
 	for _, t := range targets {

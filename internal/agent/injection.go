@@ -52,15 +52,20 @@ const (
 	lookLimit = 2 * time.Second
 )
 
-// injection says what stands between containers and their devices.
-func (a *Agent) injection(ctx context.Context, o observation) []Problem {
-	if a.opts.CDI == nil || a.proof.done {
-		return nil
+// prove looks whether devices get into containers, until one shows that they do.
+func (a *Agent) prove(ctx context.Context, o observation) {
+	if a.opts.CDI == nil || a.opts.CDI.Containers == nil || a.proof.done {
+		return
 	}
-	if a.opts.CDI.Containers != nil && a.begun {
-		limited, cancel := context.WithTimeout(ctx, lookLimit)
-		defer cancel()
-		a.lookInto(limited, o)
+	ctx, cancel := context.WithTimeout(ctx, lookLimit)
+	defer cancel()
+	a.lookInto(ctx, o)
+}
+
+// injection says what stands between containers and their devices, as far as it was looked into.
+func (a *Agent) injection(o observation) []Problem {
+	if a.opts.CDI == nil {
+		return nil
 	}
 	return a.proof.problems(o.input.runtime, a.opts.CDI.Dir)
 }

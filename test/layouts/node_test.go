@@ -59,7 +59,7 @@ func newNode(t *testing.T, root string, layout driverroot.Layout) *node {
 		Root: filepath.Join(dir, root), Dev: filepath.Join(dir, root), Proc: filepath.Join(dir, "host/proc"), Sys: filepath.Join(dir, "host/sys"),
 		Layout: layout, Major: 242, // other tests simulate drivers at the same time
 	}}
-	if n.driver, err = daemon.Start(daemon.Options{Node: hardware, Paths: n.paths, Artifacts: artifacts}); err != nil {
+	if n.driver, err = daemon.Start(daemon.Options{Node: hardware, Paths: n.paths, Artifacts: built.Driver}); err != nil {
 		t.Fatal(err)
 	}
 	n.Record()
@@ -90,7 +90,7 @@ func (n *node) start(flags ...string) {
 		"--kubelet-dir=" + n.Dir, "--cdi-dir=" + n.cdiDir, "--state-dir=" + filepath.Join(n.dir, "state"),
 		"--apply-jitter=0s", "--poll=1s", "--listen=" + n.listen, "--nvidia-cdi-hook=/bin/true", "-v=2",
 	}
-	n.agent = exec.Command(filepath.Join(bin, "gpu-plugin"), append(args, flags...)...)
+	n.agent = exec.Command(filepath.Join(built.Bin, "gpu-plugin"), append(args, flags...)...)
 	n.agent.Stdout, n.agent.Stderr = log, log
 	n.agent.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	if err := n.agent.Start(); err != nil {

@@ -47,9 +47,9 @@ func (i installer) must(err error) {
 // unpack writes one library, whole or not at all.
 func (i installer) unpack(soname, version string) {
 	i.t.Helper()
-	from := artifacts.Companion(soname)
+	from := built.Driver.Companion(soname)
 	if soname == library.SOName {
-		from = artifacts.NVML(library.New)
+		from = built.Driver.NVML(library.New)
 	}
 	data, err := os.ReadFile(from)
 	i.must(err)

@@ -66,7 +66,7 @@ func newNode(t *testing.T, version, hierarchy string) *node {
 	}
 	n := &node{Kubelet: kubelettest.Start(t), t: t, dir: dir, paths: driverroot.Under(filepath.Join(dir, "r"))}
 	n.paths.Major = 241 // other tests simulate drivers at the same time
-	if n.driver, err = daemon.Start(daemon.Options{Node: hardware, Paths: n.paths, Artifacts: artifacts}); err != nil {
+	if n.driver, err = daemon.Start(daemon.Options{Node: hardware, Paths: n.paths, Artifacts: built.Driver}); err != nil {
 		t.Fatal(err)
 	}
 	n.cgroups = filepath.Join(n.paths.Sys, "fs/cgroup")
@@ -106,7 +106,7 @@ func (n *node) start() {
 		n.t.Fatal(err)
 	}
 	defer log.Close()
-	n.agent = exec.Command(filepath.Join(bin, "gpu-plugin"), "run", "--api=device-plugin", "--hardware=nvml",
+	n.agent = exec.Command(filepath.Join(built.Bin, "gpu-plugin"), "run", "--api=device-plugin", "--hardware=nvml",
 		"--driver-root="+n.paths.Root, "--dev-root="+n.paths.Dev, "--proc-root="+n.paths.Proc, "--sys-root="+n.paths.Sys,
 		"--kubelet-dir="+n.Dir, "--cdi-dir="+n.path("cdi"), "--state-dir="+n.path("state"), "--config=file:"+n.path("c.yaml"),
 		"--apply-jitter=0s", "--poll=200ms", "--listen="+n.listen, "--nvidia-cdi-hook=/bin/true", "-v=2")
