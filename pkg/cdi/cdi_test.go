@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"golang.org/x/sys/unix"
@@ -143,6 +144,39 @@ func TestSameSpecIsLeftAlone(t *testing.T) {
 			t.Errorf("%s: %s, %v", why, text, err)
 		}
 	}
+}
+
+// A file that claims a device of ours makes the library find neither. It is noticed although our own file is as it was, and so is
+// its end; while nothing came or went, nothing is read again.
+func TestAnotherFileClaimsOurDevice(t *testing.T) {
+	dir := t.TempDir()
+	w := writer(t, dir, specs.ContainerEdits{})
+	gpu := resolve(t, w, cdi.Target{Names: []string{"GPU-a"}, Minor: 0, GI: -1, CI: -1})
+	write := func(step string, found bool) {
+		t.Helper()
+		if err := w.WriteDevicePlugin(gpu); (err == nil) != found {
+			t.Errorf("%s: %v", step, err)
+		}
+	}
+	write("the first time", true)
+	hourAgo := time.Now().Add(-time.Hour)
+	if err := os.Chtimes(dir, hourAgo, hourAgo); err != nil {
+		t.Fatal(err)
+	}
+	write("found in a directory that is old", true)
+	other := filepath.Join(dir, "other.json")
+	text, err := os.ReadFile(filepath.Join(dir, cdi.DevicePluginFile()+".json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(other, text, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	write("beside another file", false)
+	if err := os.Remove(other); err != nil {
+		t.Fatal(err)
+	}
+	write("alone again", true)
 }
 
 // D10: files of the driver that vanish are discovered anew; a spec never names what is not there.

@@ -14,6 +14,7 @@ import (
 	"strings"
 	"sync"
 	"syscall"
+	"time"
 
 	cdilib "tags.cncf.io/container-device-interface/pkg/cdi"
 	"tags.cncf.io/container-device-interface/specs-go"
@@ -26,7 +27,18 @@ type Files struct {
 	mu       sync.Mutex
 	cache    *cdilib.Cache
 	unusable error // why the last write found no way into the directory
+	found    found
 }
+
+// found is the files of which the library found every device, and when the directory had changed last by then: another file that
+// comes may claim a device of ours.
+type found struct {
+	files   map[string]bool
+	changed time.Time
+}
+
+// settled is how long ago a directory must have changed for its time to tell of every later change: clocks of file systems tick.
+const settled = 2 * time.Second
 
 // NewFiles makes the directory if need be; Unusable says when that cannot be. There is one Files of a directory at a time.
 func NewFiles(dir string) (*Files, error) {
@@ -86,9 +98,14 @@ func ClaimFile(claimUID string) string { return "k8s.gpu.nvidia.com-claim_" + cl
 func (f *Files) Write(name string, spec *specs.Spec) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if err := f.replace(name+".json", spec); err != nil {
+	replaced, err := f.replace(name+".json", spec)
+	if err != nil {
 		f.unusable = f.probe()
 		return fmt.Errorf("write CDI spec %s: %w", name, err)
+	}
+	changed := f.changed()
+	if !replaced && f.found.files[name] && f.found.changed.Equal(changed) {
+		return nil // it would be found again
 	}
 	refreshErr := f.cache.Refresh() // other people's bad files show up here too, and are not ours to fail on
 	for _, d := range spec.Devices {
@@ -96,7 +113,25 @@ func (f *Files) Write(name string, spec *specs.Spec) error {
 			return fmt.Errorf("read CDI spec %s back: %s is not found: %w", name, qualified, errors.Join(refreshErr, errNotResolved))
 		}
 	}
+	f.note(name, changed)
 	return nil
+}
+
+// changed is when a file of the directory came, went or was replaced last.
+func (f *Files) changed() time.Time {
+	info, err := os.Stat(f.dir)
+	if err != nil {
+		return time.Time{}
+	}
+	return info.ModTime()
+}
+
+// note remembers that every device of a file was found in the directory as it was at a time.
+func (f *Files) note(name string, changed time.Time) {
+	if !f.found.changed.Equal(changed) {
+		f.found = found{map[string]bool{}, changed}
+	}
+	f.found.files[name] = time.Since(changed) > settled
 }
 
 // temporary begins the names of our files that are being written, so that the next process can tell what a crash left of
@@ -104,17 +139,17 @@ func (f *Files) Write(name string, spec *specs.Spec) error {
 const temporary = ".gpuslice-"
 
 // replace puts a spec that the CDI library can read in place of the one before, unless that is the same.
-func (f *Files) replace(name string, spec *specs.Spec) (err error) {
+func (f *Files) replace(name string, spec *specs.Spec) (replaced bool, err error) {
 	text, err := json.Marshal(spec)
 	if err != nil {
-		return err
+		return false, err
 	}
 	if before, err := os.ReadFile(filepath.Join(f.dir, name)); err == nil && bytes.Equal(before, text) {
-		return nil
+		return false, nil
 	}
 	tmp, err := f.temporary()
 	if err != nil {
-		return err
+		return false, err
 	}
 	defer func() {
 		if err != nil {
@@ -123,12 +158,12 @@ func (f *Files) replace(name string, spec *specs.Spec) (err error) {
 	}()
 	_, err = tmp.Write(text)
 	if err = errors.Join(err, tmp.Sync(), tmp.Close()); err != nil {
-		return err
+		return false, err
 	}
 	if _, err = cdilib.ReadSpec(tmp.Name(), 0); err != nil {
-		return err
+		return false, err
 	}
-	return os.Rename(tmp.Name(), filepath.Join(f.dir, name))
+	return true, os.Rename(tmp.Name(), filepath.Join(f.dir, name))
 }
 
 // clean removes what a crash left of a write. What cannot be removed harms nobody: its name is not that of a spec.

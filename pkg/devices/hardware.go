@@ -59,6 +59,13 @@ type Hardware struct {
 	known    map[string]reading // last good one by PCI address
 	released map[string]string  // why, by PCI address; AllGPUs concerns every GPU
 	linkage  linkage
+	listed   listing
+}
+
+// listing is every GPU that a session of the driver found, by PCI address.
+type listing struct {
+	ids     []string
+	session int
 }
 
 // reading is what a GPU said in a session of the driver.
@@ -150,6 +157,9 @@ func (h *Hardware) list(node *Node) (ids []string, silent int, err error) {
 	if err != nil {
 		return nil, 0, fmt.Errorf("count GPUs: %w", err)
 	}
+	if n == len(h.listed.ids) && h.listed.session == h.gate.session() { // a session goes on with the GPUs that it found at its start
+		return h.listed.ids, 0, nil
+	}
 	for i := range n {
 		gpu, err := h.driver.GPUByIndex(i)
 		if err != nil {
@@ -166,6 +176,9 @@ func (h *Hardware) list(node *Node) (ids []string, silent int, err error) {
 			continue
 		}
 		silent++
+	}
+	if len(ids) == n {
+		h.listed = listing{ids, h.gate.session()}
 	}
 	return ids, silent, nil
 }

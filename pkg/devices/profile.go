@@ -37,7 +37,7 @@ func profileName(p GIProfile, enum int, totalMiB uint64) string {
 
 // geometryOf asks for the profiles once in a session: while the MIG mode lasts, the driver promises, they stay.
 func (h *Hardware) geometryOf(handle GPUHandle, g GPU, mode bool, known reading) (mig.Geometry, error) {
-	if known.UUID == g.UUID && known.session == h.gate.session() && known.MIG.Mode.Current == mode && known.IsMIGCapable() {
+	if h.isOfNow(known, g.UUID) && known.MIG.Mode.Current == mode && known.IsMIGCapable() {
 		return known.Geometry, nil
 	}
 	return geometry(h.driver, handle, g.MemoryMiB)

@@ -26,12 +26,6 @@ func (h *Hardware) readGPU(pci string, known reading, glance bool) (GPU, error) 
 	if g.Unsupported != nil {
 		return g, nil
 	}
-	if g.Minor, err = h.driver.Minor(handle); err != nil {
-		return GPU{}, fmt.Errorf("GPU %s: read minor number: %w", pci, err)
-	}
-	if g.Index, err = h.driver.Index(handle); err != nil {
-		return GPU{}, fmt.Errorf("GPU %s: read index: %w", pci, err)
-	}
 	g.NUMA = h.opts.NUMANode(pci)
 	if err := h.readMemory(handle, &g, known); err != nil {
 		return GPU{}, fmt.Errorf("GPU %s: read memory: %w", pci, err)
@@ -45,7 +39,9 @@ func (h *Hardware) readGPU(pci string, known reading, glance bool) (GPU, error) 
 // identify says what the GPU is. What cannot change while a session sees one UUID is asked for once.
 func (h *Hardware) identify(handle GPUHandle, pci string, known reading) (GPU, error) {
 	if known.UUID != "" && known.Unsupported == nil && known.session == h.gate.session() {
-		if uuid, err := h.driver.UUID(handle); err == nil && uuid == known.UUID {
+		uuid, err := h.driver.UUID(handle)
+		minor, minorErr := h.driver.Minor(handle) // with another one a container would get another GPU, so it is never taken for granted
+		if err == nil && minorErr == nil && uuid == known.UUID && minor == known.Minor {
 			return known.identity(), nil
 		}
 	}
@@ -59,10 +55,15 @@ func (h *Hardware) identify(handle GPUHandle, pci string, known reading) (GPU, e
 	return readIdentity(h.driver, handle, product)
 }
 
+// isOfNow says that a reading is of this GPU and of the session that is open.
+func (h *Hardware) isOfNow(known reading, uuid string) bool {
+	return known.UUID == uuid && known.session == h.gate.session()
+}
+
 // identity is what readIdentity reads.
 func (g GPU) identity() GPU {
 	return GPU{
-		UUID: g.UUID, PCI: g.PCI, NUMA: -1, Product: g.Product, Model: g.Model, PCIDevice: g.PCIDevice, PCISubsystem: g.PCISubsystem,
+		UUID: g.UUID, PCI: g.PCI, Minor: g.Minor, Index: g.Index, NUMA: -1, Product: g.Product, Model: g.Model, PCIDevice: g.PCIDevice, PCISubsystem: g.PCISubsystem,
 		Brand: g.Brand, Architecture: g.Architecture, ComputeMajor: g.ComputeMajor, ComputeMinor: g.ComputeMinor, Virtual: g.Virtual,
 	}
 }
@@ -82,7 +83,12 @@ func readIntegrated(d Driver, h GPUHandle, g GPU) GPU {
 	return g
 }
 
+// readMemory asks once in a session: what a GPU has does not change while somebody has it open.
 func (h *Hardware) readMemory(handle GPUHandle, g *GPU, known reading) error {
+	if h.isOfNow(known, g.UUID) && known.MemoryMiB > 0 && !known.Unified {
+		g.MemoryMiB = known.MemoryMiB
+		return nil
+	}
 	total, err := h.driver.Memory(handle)
 	switch {
 	case errors.Is(err, ErrNotSupported): // it has none of its own
@@ -108,10 +114,10 @@ func (h *Hardware) readMIG(handle GPUHandle, g GPU, known reading, glance bool) 
 	if g.ProfilesUnread = glance && !current && !pending && !known.IsMIGCapable(); g.ProfilesUnread {
 		return g, nil
 	}
-	return h.readProfiles(handle, g, current, known)
+	return h.readProfiles(handle, g, current, pending, known)
 }
 
-func (h *Hardware) readProfiles(handle GPUHandle, g GPU, current bool, known reading) (GPU, error) {
+func (h *Hardware) readProfiles(handle GPUHandle, g GPU, current, pending bool, known reading) (GPU, error) {
 	var err error
 	if g.Geometry, err = h.geometryOf(handle, g, current, known); errors.Is(err, ErrNoPermission) && !current {
 		return g, nil // it is whole, and whole it can be used
@@ -121,7 +127,10 @@ func (h *Hardware) readProfiles(handle GPUHandle, g GPU, current bool, known rea
 	if !g.IsMIGCapable() {
 		return g, nil
 	}
-	if g.MIG, err = readCut(h.driver, handle, g.Geometry, g.MIG); err != nil {
+	if g.MIG.Mode.Current, g.MIG.Mode.Pending = current, pending; !current {
+		return g, nil
+	}
+	if g.MIG.Instances, err = readInstances(h.driver, handle, g.Geometry); err != nil {
 		return GPU{}, fmt.Errorf("%s: %w", g.Name(), err)
 	}
 	return g, nil
@@ -140,6 +149,12 @@ func readIdentity(d Driver, h GPUHandle, product string) (GPU, error) {
 	}
 	g.PCI = shortBusID(bus)
 	g.NUMA = -1
+	if g.Minor, err = d.Minor(h); err != nil {
+		return g, fmt.Errorf("read minor number: %w", err)
+	}
+	if g.Index, err = d.Index(h); err != nil {
+		return g, fmt.Errorf("read index: %w", err)
+	}
 	if g.PCIDevice, g.PCISubsystem, err = d.PCIDevice(h); err != nil && !isAbsent(err) {
 		return g, fmt.Errorf("read PCI ids: %w", err)
 	}
@@ -172,127 +187,4 @@ func optional[T any](v T, err error) (T, error) {
 		return zero, nil
 	}
 	return v, err
-}
-
-// readCut reads mode and instances of a GPU that can be cut.
-func readCut(d Driver, h GPUHandle, g mig.Geometry, state mig.State) (mig.State, error) {
-	var err error
-	state.Mode.Current, state.Mode.Pending, err = d.MIGMode(h)
-	if err != nil {
-		return state, fmt.Errorf("read MIG mode: %w", err)
-	}
-	state.Instances = nil
-	if !state.Mode.Current {
-		return state, nil
-	}
-	found, err := migDevices(d, h)
-	if err != nil {
-		return state, err
-	}
-	for _, o := range g.Offers() {
-		gis, err := d.GIs(h, o.Profile.ID)
-		if err != nil && !errors.Is(err, ErrNotFound) {
-			return state, fmt.Errorf("list GPU instances of %s: %w", o.Profile, err)
-		}
-		for _, gi := range gis {
-			inst, err := readInstance(d, gi, o.Profile, found)
-			if err != nil {
-				return state, err
-			}
-			state.Instances = append(state.Instances, inst)
-		}
-	}
-	return state, nil
-}
-
-// instanceIDs is how the driver ties a MIG device to its instances.
-type instanceIDs struct{ gi, ci int }
-
-// migDevice is what the driver says of a MIG device.
-type migDevice struct {
-	uuid  string
-	index int
-}
-
-// migDevices maps instance ids to MIG devices. It is only a map: which instances exist is read from the GPU instances,
-// because one without compute instance has no MIG device.
-func migDevices(d Driver, h GPUHandle) (map[instanceIDs]migDevice, error) {
-	n, err := d.MaxMIGDevices(h)
-	if err != nil {
-		return nil, fmt.Errorf("read number of MIG devices: %w", err)
-	}
-	found := map[instanceIDs]migDevice{}
-	for i := range n {
-		device, err := d.MIGDevice(h, i)
-		if errors.Is(err, ErrNotFound) || errors.Is(err, ErrInvalidArgument) {
-			continue
-		}
-		if err != nil {
-			return nil, fmt.Errorf("open MIG device %d: %w", i, err)
-		}
-		gi, ci, err := d.MIGDeviceIDs(device)
-		if err != nil {
-			return nil, fmt.Errorf("read ids of MIG device %d: %w", i, err)
-		}
-		uuid, err := d.UUID(device)
-		if err != nil {
-			return nil, fmt.Errorf("read UUID of MIG device %d: %w", i, err)
-		}
-		found[instanceIDs{gi, ci}] = migDevice{uuid, i}
-	}
-	return found, nil
-}
-
-// readInstance reads one GPU instance and decides whether one compute instance fills it.
-func readInstance(d Driver, gi GIHandle, p mig.Profile, found map[instanceIDs]migDevice) (mig.Instance, error) {
-	info, err := d.GIInfo(gi)
-	if err != nil {
-		return mig.Instance{}, fmt.Errorf("read GPU instance of %s: %w", p, err)
-	}
-	inst := mig.Instance{Slot: mig.Slot{Profile: p, Start: info.Placement.Start}, GI: info.ID, CI: -1, Index: -1}
-	cis, err := computeInstances(d, gi)
-	if err != nil {
-		return inst, fmt.Errorf("%s: %w", inst.Slot, err)
-	}
-	for _, ci := range cis {
-		if ci.slices != p.ComputeSlices {
-			inst.Partial = true
-		}
-		inst.CI = ci.info.ID
-		if device, ok := found[instanceIDs{info.ID, ci.info.ID}]; ok {
-			inst.UUID, inst.Index = device.uuid, device.index
-		}
-	}
-	return inst, nil
-}
-
-type computeInstance struct {
-	handle CIHandle
-	info   CIInfo
-	slices int
-}
-
-func computeInstances(d Driver, gi GIHandle) ([]computeInstance, error) {
-	all := []computeInstance{}
-	for enum := range CIProfileEnums {
-		p, err := d.CIProfile(gi, enum)
-		if errors.Is(err, ErrNotSupported) || errors.Is(err, ErrInvalidArgument) || errors.Is(err, ErrNotFound) {
-			continue
-		}
-		if err != nil {
-			return nil, fmt.Errorf("read compute instance profile %d: %w", enum, err)
-		}
-		handles, err := d.CIs(gi, p.ID)
-		if err != nil && !errors.Is(err, ErrNotFound) {
-			return nil, fmt.Errorf("list compute instances: %w", err)
-		}
-		for _, h := range handles {
-			info, err := d.CIInfo(h)
-			if err != nil {
-				return nil, fmt.Errorf("read compute instance: %w", err)
-			}
-			all = append(all, computeInstance{handle: h, info: info, slices: p.Slices})
-		}
-	}
-	return all, nil
 }
