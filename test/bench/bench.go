@@ -23,6 +23,7 @@ type bench struct {
 	idle      time.Duration
 	latencies []time.Duration
 	at        place
+	short     string // a folder for sockets, whose paths must not be long
 	artifacts library.Artifacts
 }
 
@@ -75,7 +76,8 @@ func (b *bench) on(machine string, latency time.Duration, do func(*node) error) 
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, n.driver.Close(), os.RemoveAll(dir)) }()
+	n.short = b.short
+	defer func() { err = errors.Join(err, n.driver.Close()) }() // its folder goes with that of the run
 	return do(n)
 }
 

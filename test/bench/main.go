@@ -65,11 +65,18 @@ func run(ctx context.Context, args []string, out io.Writer) (err error) {
 		fmt.Fprintln(out, refused)
 	}
 	b.at = at
-	defer func() { err = errors.Join(err, os.RemoveAll(at.dir)) }()
+	if b.short, err = os.MkdirTemp("", "b"); err != nil {
+		return errors.Join(err, os.RemoveAll(at.dir))
+	}
+	// All at the end: what is removed between two lives slows down the making of files in the next one.
+	defer func() { err = errors.Join(err, os.RemoveAll(at.dir), os.RemoveAll(b.short)) }()
 	if b.artifacts, err = library.Build(ctx, filepath.Join(at.dir, "driver")); err != nil {
 		return fmt.Errorf("build simulated driver: %w", err)
 	}
 	b.conditions(out)
+	if err := settle(ctx, at.dir, b.short); err != nil {
+		return err
+	}
 	measure := b.measure
 	if c := (cluster{os.Getenv("KUBECONFIG"), os.Getenv(clusternode.EnvNodeName)}); c.kubeconfig != "" {
 		measure = func(ctx context.Context) ([]condition, error) { return b.measureCluster(ctx, c) }

@@ -18,6 +18,7 @@ import (
 // node is simulated hardware with its driver.
 type node struct {
 	dir    string
+	short  string // for sockets
 	driver *daemon.Daemon
 	paths  driverroot.Paths
 }

@@ -17,6 +17,7 @@ const (
 	calibrationFsync = "fsync"
 	calibrationEcho  = "echo"
 	calibrationGet   = "get"
+	calibrationFile  = "calibration-file"
 	firstList        = "first-list"
 	firstListCalls   = "first-list-calls"
 	options          = "options"
@@ -38,6 +39,7 @@ const (
 var rows = []row{
 	{key: calibrationFsync, title: "calibration: write 4 KiB and fsync, p50", unit: "ms"},
 	{key: calibrationEcho, title: "calibration: echo on a unix socket, p50", unit: "ms"},
+	{key: calibrationFile, title: "calibration: make a file, p50", unit: "ms"},
 	{key: calibrationGet, title: "calibration: GET of a Node at the API server, p50", unit: "ms"},
 	{key: firstList, title: "exec to first device list, 8 GPUs", unit: "ms", budget: 25, peer: "25", atOnce: true},
 	{key: firstListCalls, title: "driver calls until then", unit: "calls"},

@@ -40,7 +40,7 @@ func (n *node) begin(template []string, config []byte) (*session, error) {
 	if err != nil {
 		return nil, err
 	}
-	kubeletDir, err := os.MkdirTemp("", "kubelet") // short, whatever the folder of this run is called
+	kubeletDir, err := os.MkdirTemp(n.short, "k")
 	if err != nil {
 		return nil, err
 	}
@@ -58,7 +58,7 @@ func (n *node) begin(template []string, config []byte) (*session, error) {
 	}
 	if err != nil {
 		s.Stop()
-		return nil, errors.Join(err, os.RemoveAll(kubeletDir))
+		return nil, err
 	}
 	return s, nil
 }
@@ -119,5 +119,5 @@ func (s *session) end() error {
 	s.Stop()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return errors.Join(append(s.breaches, err, os.RemoveAll(s.Dir))...)
+	return errors.Join(append(s.breaches, err)...)
 }
