@@ -94,8 +94,8 @@ func TestRows(t *testing.T) {
 		}
 		seen[r.key] = true
 	}
-	if len(seen) != 18 {
-		t.Errorf("%d rows, want 18", len(seen))
+	if len(seen) != 19 {
+		t.Errorf("%d rows, want 19", len(seen))
 	}
 }
 
