@@ -22,6 +22,7 @@ type observation struct {
 	input   input
 	answers uint64
 	noNode  error // the driver does not answer at all
+	unseen  bool  // which GPUs there are is not known
 	// unreadable says which intents could not be read.
 	unreadable []string
 	problems   []Problem

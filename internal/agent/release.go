@@ -66,7 +66,9 @@ func (a *Agent) lookReleased(ctx context.Context, o *observation, read reader) {
 		o.problems = a.release(ctx, o.input)
 		a.readNode(ctx, o, read)
 	}
-	if why, _ := released(o.input.labels, o.input.annotations, nil); why[devices.AllGPUs] != "" && len(o.node.GPUs) == 0 {
+	why, _ := released(o.input.labels, o.input.annotations, nil)
+	o.unseen = len(o.node.GPUs) == 0 && (o.noNode != nil || why[devices.AllGPUs] != "")
+	if why[devices.AllGPUs] != "" && o.unseen {
 		o.problems = append(o.problems, Problem{Reason: ReasonReleased, Message: fmt.Sprintf(
 			"released: %s; this process has not seen the GPUs of this node yet, so nothing new is offered", why[devices.AllGPUs])})
 	}

@@ -73,6 +73,8 @@ type View struct {
 	Devices    []Device
 	Lists      map[string][]Listed // by resource name
 	Problems   []Problem
+	// Unseen says that this process does not know which GPUs there are: none in the view does not mean none on the node.
+	Unseen     bool
 	ConfigHash string
 	MIGConfig  MIGConfig
 	// chooser knows the links of the whole GPUs, by UUID; nil where nobody is to choose.

@@ -74,10 +74,7 @@ func (f *Flags) namespace() (string, error) {
 
 // specWriter puts CDI specs together. Simulated hardware has no device nodes and no driver files: its numbers are computed.
 func (f *Flags) specWriter() (*cdi.Writer, error) {
-	files, err := cdi.NewFiles(f.CDIDir)
-	if err != nil {
-		return nil, err
-	}
+	files := cdi.NewFiles(f.CDIDir)
 	nodes := cdi.Roots{Dev: f.DevRoot, Proc: f.ProcRoot}
 	w := &cdi.Writer{Files: files, Owner: f.NodeName, Nodes: nodes}
 	if strings.HasPrefix(f.Hardware, "sim:") {
@@ -87,6 +84,7 @@ func (f *Flags) specWriter() (*cdi.Writer, error) {
 	}
 	hook := ""
 	if f.HookPath != "" {
+		var err error
 		if hook, err = f.placeHook(f.HookPath, "nvidia-cdi-hook"); err != nil {
 			return nil, err
 		}

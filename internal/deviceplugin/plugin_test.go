@@ -101,10 +101,7 @@ func (r *rig) run(t testing.TB, spec string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	files, err := cdi.NewFiles(r.cdiDir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	files := cdi.NewFiles(r.cdiDir)
 	writer := &cdi.Writer{Files: files, Nodes: &r.nodes, Owner: "n1", Common: func() (specs.ContainerEdits, error) { return specs.ContainerEdits{}, nil }}
 	r.options.KubeletDir = r.Dir
 	plugin := deviceplugin.New(r.agent, writer, r.options)
@@ -240,10 +237,7 @@ func TestAllocateByCDI(t *testing.T) {
 	if got := answer.String(); got != want.String() {
 		t.Errorf("answer %s, want %s", got, want)
 	}
-	files, err := cdi.NewFiles(r.cdiDir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	files := cdi.NewFiles(r.cdiDir)
 	if uids, err := files.Claims(); err != nil || len(uids) != 0 {
 		t.Errorf("claims %v, %v", uids, err)
 	}

@@ -105,10 +105,7 @@ func (n *node) start() {
 	if err := n.agent.SetConfig("config.yaml", []byte(n.config)); err != nil {
 		n.t.Fatal(err)
 	}
-	files, err := cdi.NewFiles(filepath.Join(n.dir, "cdi"))
-	if err != nil {
-		n.t.Fatal(err)
-	}
+	files := cdi.NewFiles(filepath.Join(n.dir, "cdi"))
 	n.fault = &specsFault{Specs: &cdi.Writer{
 		Files: files, Nodes: cdi.Computed{}, Owner: "n1",
 		Common: func() (specs.ContainerEdits, error) { return specs.ContainerEdits{}, nil },

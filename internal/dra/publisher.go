@@ -29,13 +29,14 @@ type publisher struct {
 	said      string                // why they do not, as logged last
 }
 
-// follow publishes every change of the view. Before the first view nothing is published, so what stands stays.
+// follow publishes every change of the view. Before the first view, and while nobody knows which GPUs there are, nothing is
+// published, so what stands stays (P6).
 func (p *publisher) follow(ctx context.Context) error {
 	repeat := time.NewTimer(repeatAfter)
 	defer repeat.Stop()
 	for {
 		view, changed := p.agent.View()
-		if view != nil {
+		if view != nil && !view.Unseen {
 			if err := p.offer(ctx, view); err != nil {
 				return err
 			}

@@ -30,6 +30,33 @@ func TestKubeletRestart(t *testing.T) {
 	}
 }
 
+// P6: a process that starts while the driver does not answer knows of no GPU, which is no reason to take away what stands.
+func TestStartWithoutADriver(t *testing.T) {
+	t.Parallel()
+	n := newNode(t, "2xh100-sxm5-80gb", wholeConfig)
+	n.publishes("gpu-0 gpu-1")
+	n.stop()
+	n.machine.CloseClient("agent")
+	if err := n.machine.UnloadDriver(); err != nil {
+		t.Fatal(err)
+	}
+	n.start()
+	eventually(t, "the first publications, if any, are over", func() bool {
+		view, _ := n.agent.View()
+		return view != nil && view.Generation >= 80 // a pass takes 50 ms, and publications are repeated after 3 s
+	})
+	if got := n.published(); got != "gpu-0 gpu-1" {
+		t.Errorf("without a driver %q is published", got)
+	}
+	n.machine.LoadDriver("")
+	eventually(t, "the GPUs are seen", func() bool {
+		view, _ := n.agent.View()
+		return !view.Unseen
+	})
+	defer n.sicken(1)()
+	n.publishes("gpu-0 gpu-1!")
+}
+
 // A directory that is wiped costs no restart of the process.
 func TestWipedRegistry(t *testing.T) {
 	t.Parallel()

@@ -20,6 +20,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	podresourcesv1 "k8s.io/kubelet/pkg/apis/podresources/v1"
 	podsv1alpha1 "k8s.io/kubelet/pkg/apis/pods/v1alpha1"
+
+	"gpuslice/pkg/regular"
 )
 
 const (
@@ -128,8 +130,11 @@ func isMissing(path string) bool {
 	return errors.Is(err, fs.ErrNotExist)
 }
 
+// maxCheckpoint is far above what the longest lists that are accepted take.
+const maxCheckpoint = 64 << 20
+
 func readCheckpoint(path string) ([]checkpointEntry, error) {
-	text, err := os.ReadFile(path)
+	text, err := regular.ReadFile(path, maxCheckpoint)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}

@@ -9,13 +9,13 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"os"
 	"time"
 
 	"k8s.io/klog/v2"
 
 	"gpuslice/internal/beat"
 	"gpuslice/internal/config"
+	"gpuslice/pkg/regular"
 )
 
 // Sink takes what sources bring.
@@ -30,13 +30,16 @@ type Sink interface {
 // lookEvery is how often a file is read; ConfigMap volumes change by swapping a link, which file watches miss.
 const lookEvery = time.Second
 
+// maxConfig is above what a ConfigMap can hold (1 MiB, the limit of an object in etcd).
+const maxConfig = 4 << 20
+
 // File brings the content of a file until ctx ends. An edit is taken when two looks in a row see the same, because an editor
 // may be writing it at this moment.
 func File(ctx context.Context, path string, jitter time.Duration, sink Sink) error {
 	feed := feed{sink: sink, jitter: jitter}
 	var previous []byte
 	for {
-		text, err := os.ReadFile(path)
+		text, err := regular.ReadFile(path, maxConfig)
 		switch {
 		case err != nil:
 			feed.unavailable(fmt.Errorf("config file: %w", err))

@@ -5,14 +5,15 @@ package state
 
 import (
 	"fmt"
-	"os"
 	"path/filepath"
 	"strings"
+
+	"gpuslice/pkg/regular"
 )
 
 // BootID reads the kernel's id of this boot under a /proc tree.
 func BootID(procRoot string) (string, error) {
-	text, err := os.ReadFile(filepath.Join(procRoot, "sys/kernel/random/boot_id"))
+	text, err := regular.ReadFile(filepath.Join(procRoot, "sys/kernel/random/boot_id"), 1<<10)
 	if err != nil {
 		return "", fmt.Errorf("read boot id: %w", err)
 	}

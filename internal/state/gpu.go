@@ -11,6 +11,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"gpuslice/pkg/regular"
 )
 
 // GPU is what this agent changed on a GPU, with the value from before, and what it learnt of it in this boot.
@@ -102,7 +104,7 @@ func PeekGPUs(dir, bootID string) ([]GPU, error) {
 }
 
 func readGPU(path, bootID string) (g GPU, ok bool, err error) {
-	text, err := os.ReadFile(path)
+	text, err := regular.ReadFile(path, maxFile)
 	if errors.Is(err, os.ErrNotExist) {
 		return GPU{}, false, nil
 	}

@@ -8,6 +8,8 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+
+	"gpuslice/pkg/regular"
 )
 
 // importPath is where a config in one of NVIDIA's formats, or its name, is kept.
@@ -23,7 +25,7 @@ func (s *Store) SaveImport(name string, text []byte) error {
 
 // Import returns what was kept under a name; nil when nothing was.
 func (s *Store) Import(name string) ([]byte, error) {
-	text, err := os.ReadFile(s.importPath(name))
+	text, err := regular.ReadFile(s.importPath(name), maxFile)
 	if errors.Is(err, os.ErrNotExist) {
 		return nil, nil
 	}

@@ -10,6 +10,8 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+
+	"gpuslice/pkg/regular"
 )
 
 // Limit is what one running container may take of the memory of one GPU. It stays what it was when the container started.
@@ -74,7 +76,7 @@ func (s *Store) Limits() ([]Limit, error) {
 	}
 	all := []Limit{}
 	for _, path := range paths {
-		text, err := os.ReadFile(path)
+		text, err := regular.ReadFile(path, maxFile)
 		if errors.Is(err, os.ErrNotExist) {
 			continue
 		}

@@ -9,6 +9,8 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+
+	"gpuslice/pkg/regular"
 )
 
 // What the Node said last, and what was in force then, for starts without an API server.
@@ -63,7 +65,7 @@ func (s *Store) SavePolicies(text []byte) error {
 func (s *Store) Policies() ([]byte, error) { return s.read(policiesName) }
 
 func (s *Store) read(name string) ([]byte, error) {
-	text, err := os.ReadFile(filepath.Join(s.dir, name))
+	text, err := regular.ReadFile(filepath.Join(s.dir, name), maxFile)
 	if errors.Is(err, os.ErrNotExist) {
 		return nil, nil
 	}

@@ -12,6 +12,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"gpuslice/pkg/regular"
 )
 
 // version is the format of every file; a reader takes its own and older ones.
@@ -147,9 +149,12 @@ func (s *Store) Claims() (claims []Claim, bad []UnreadableError, err error) {
 	return claims, bad, nil
 }
 
+// maxFile is far above what this package writes into any file.
+const maxFile = 16 << 20
+
 // readClaim returns nil without error for an intent of another boot.
 func (s *Store) readClaim(path string) (*Claim, error) {
-	text, err := os.ReadFile(path)
+	text, err := regular.ReadFile(path, maxFile)
 	if err != nil {
 		return nil, fmt.Errorf("read claim: %w", err)
 	}
@@ -179,7 +184,7 @@ func (s *Store) SaveConfig(text []byte) error {
 
 // Config returns the last config that was accepted; nil when there never was one.
 func (s *Store) Config() ([]byte, error) {
-	text, err := os.ReadFile(filepath.Join(s.dir, configName))
+	text, err := regular.ReadFile(filepath.Join(s.dir, configName), maxFile)
 	if errors.Is(err, os.ErrNotExist) {
 		return nil, nil
 	}
@@ -202,7 +207,7 @@ func (s *Store) SaveResources(names []string) error {
 
 // Resources returns the names that were kept; none when there never were any or they are not readable any more.
 func (s *Store) Resources() ([]string, error) {
-	text, err := os.ReadFile(filepath.Join(s.dir, resourcesName))
+	text, err := regular.ReadFile(filepath.Join(s.dir, resourcesName), maxFile)
 	if errors.Is(err, os.ErrNotExist) {
 		return nil, nil
 	}
@@ -225,7 +230,7 @@ func Peek(dir string) ([]Claim, error) {
 	claims := []Claim{}
 	for _, path := range paths {
 		var f claimFile
-		text, err := os.ReadFile(path)
+		text, err := regular.ReadFile(path, maxFile)
 		if errors.Is(err, os.ErrNotExist) {
 			continue // released just now
 		}

@@ -23,10 +23,7 @@ import (
 
 func writer(t *testing.T, dir string, common specs.ContainerEdits) *cdi.Writer {
 	t.Helper()
-	files, err := cdi.NewFiles(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	files := cdi.NewFiles(dir)
 	return &cdi.Writer{Files: files, Nodes: cdi.Computed{}, Owner: "n1", Common: func() (specs.ContainerEdits, error) { return common, nil }}
 }
 
@@ -177,6 +174,44 @@ func TestAnotherFileClaimsOurDevice(t *testing.T) {
 		t.Fatal(err)
 	}
 	write("alone again", true)
+}
+
+// P3: what the CDI library would wait for, or read without end, is named and not read; our own file is put in its place.
+func TestOddFilesInTheDirectory(t *testing.T) {
+	gpu := cdi.Target{Names: []string{"GPU-a"}, Minor: 0, GI: -1, CI: -1}
+	own := cdi.DevicePluginFile() + ".json"
+	pipe := func(path string) error { return unix.Mkfifo(path, 0o600) }
+	for _, tc := range []struct {
+		why, name string
+		make      func(path string) error
+		good      bool
+	}{
+		{"a pipe that is called like a spec", "other.json", pipe, false},
+		{"a pipe that is called otherwise", "other", pipe, true},
+		{"a link to a device without end", "zero.yaml", func(path string) error { return os.Symlink("/dev/zero", path) }, false},
+		{"a file of a terabyte", "huge.yaml", func(path string) error {
+			return errors.Join(os.WriteFile(path, nil, 0o600), os.Truncate(path, 1<<40))
+		}, false},
+		{"a folder", "folder.json", func(path string) error { return os.Mkdir(path, 0o700) }, true},
+		{"a link to nowhere", "gone.json", func(path string) error { return os.Symlink("nowhere", path) }, true},
+		{"a pipe in the place of ours", own, pipe, true},
+		{"a link to a device in the place of ours", own, func(path string) error { return os.Symlink("/dev/zero", path) }, true},
+	} {
+		t.Run(tc.why, func(t *testing.T) {
+			dir := t.TempDir()
+			if err := tc.make(filepath.Join(dir, tc.name)); err != nil {
+				t.Fatal(err)
+			}
+			w := writer(t, dir, specs.ContainerEdits{})
+			err := w.WriteDevicePlugin(resolve(t, w, gpu))
+			if (err == nil) != tc.good || err != nil && !strings.Contains(err.Error(), tc.name) {
+				t.Errorf("written: %v", err)
+			}
+			if _, err := w.Claims(); (err == nil) != tc.good {
+				t.Errorf("claims: %v", err)
+			}
+		})
+	}
 }
 
 // D10: files of the driver that vanish are discovered anew; a spec never names what is not there.

@@ -18,6 +18,8 @@ import (
 
 	cdilib "tags.cncf.io/container-device-interface/pkg/cdi"
 	"tags.cncf.io/container-device-interface/specs-go"
+
+	"gpuslice/pkg/regular"
 )
 
 // Files keeps spec files in one directory. Only files that carry our annotation are ever removed.
@@ -25,8 +27,8 @@ type Files struct {
 	dir string
 
 	mu       sync.Mutex
-	cache    *cdilib.Cache
-	unusable error // why the last write found no way into the directory
+	cache    *cdilib.Cache // nil until the library may read the directory
+	unusable error         // why the last write found no way into the directory
 	found    found
 }
 
@@ -41,16 +43,12 @@ type found struct {
 const settled = 2 * time.Second
 
 // NewFiles makes the directory if need be; Unusable says when that cannot be. There is one Files of a directory at a time.
-func NewFiles(dir string) (*Files, error) {
-	cache, err := cdilib.NewCache(cdilib.WithSpecDirs(dir), cdilib.WithAutoRefresh(false))
-	if err != nil {
-		return nil, fmt.Errorf("open CDI directory %s: %w", dir, err)
-	}
-	f := &Files{dir: dir, cache: cache}
+func NewFiles(dir string) *Files {
+	f := &Files{dir: dir}
 	if f.unusable = f.probe(); f.unusable == nil {
 		f.clean()
 	}
-	return f, nil
+	return f
 }
 
 // Unusable says why no spec can be written into the directory; nil: one can. While it cannot, every question tries again.
@@ -107,13 +105,52 @@ func (f *Files) Write(name string, spec *specs.Spec) error {
 	if !replaced && f.found.files[name] && f.found.changed.Equal(changed) {
 		return nil // it would be found again
 	}
-	refreshErr := f.cache.Refresh() // other people's bad files show up here too, and are not ours to fail on
+	complaints, err := f.refresh() // other people's bad files are complained of too, and are not ours to fail on
+	if err != nil {
+		return fmt.Errorf("read CDI spec %s back: %w", name, err)
+	}
 	for _, d := range spec.Devices {
 		if qualified := Qualified(spec.Kind, d.Name); f.cache.GetDevice(qualified) == nil {
-			return fmt.Errorf("read CDI spec %s back: %s is not found: %w", name, qualified, errors.Join(refreshErr, errNotResolved))
+			return fmt.Errorf("read CDI spec %s back: %s is not found: %w", name, qualified, errors.Join(complaints, errNotResolved))
 		}
 	}
 	f.note(name, changed)
+	return nil
+}
+
+// refresh lets the library read the directory. It returns what the library has to say of files there, or why it must not read them.
+func (f *Files) refresh() (complaints, err error) {
+	if err := f.odd(); err != nil {
+		return nil, err
+	}
+	if f.cache == nil {
+		if f.cache, err = cdilib.NewCache(cdilib.WithSpecDirs(f.dir), cdilib.WithAutoRefresh(false)); err != nil {
+			return nil, fmt.Errorf("open CDI directory %s: %w", f.dir, err)
+		}
+	}
+	return f.cache.Refresh(), nil
+}
+
+// maxSpec is far above what any spec needs.
+const maxSpec = 16 << 20
+
+// odd names what the CDI library would wait for, or read without end, when it reads the directory; a runtime would do the same.
+func (f *Files) odd() error {
+	entries, _ := os.ReadDir(f.dir) // the library says what is wrong with the directory itself
+	for _, e := range entries {
+		if ext := filepath.Ext(e.Name()); ext != ".json" && ext != ".yaml" {
+			continue
+		}
+		path := filepath.Join(f.dir, e.Name())
+		info, err := os.Stat(path)
+		switch {
+		case err != nil || info.IsDir(): // the library passes over it
+		case !info.Mode().IsRegular():
+			return fmt.Errorf("%s is no regular file; remove it: the container runtime would wait for it, too", path)
+		case info.Size() > maxSpec:
+			return fmt.Errorf("%s is longer than %d bytes; remove it: the container runtime would read it, too", path, maxSpec)
+		}
+	}
 	return nil
 }
 
@@ -144,7 +181,7 @@ func (f *Files) replace(name string, spec *specs.Spec) (replaced bool, err error
 	if err != nil {
 		return false, err
 	}
-	if before, err := os.ReadFile(filepath.Join(f.dir, name)); err == nil && bytes.Equal(before, text) {
+	if before, err := regular.ReadFile(filepath.Join(f.dir, name), maxSpec); err == nil && bytes.Equal(before, text) {
 		return false, nil
 	}
 	tmp, err := f.temporary()
@@ -183,7 +220,7 @@ func (f *Files) Remove(name string) error {
 	if _, err := os.Lstat(filepath.Join(f.dir, name+".json")); errors.Is(err, os.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) {
 		return nil // a file system that is read-only would refuse to remove it all the same
 	}
-	if err := f.cache.RemoveSpec(name + ".json"); err != nil && !errors.Is(err, os.ErrNotExist) {
+	if err := os.Remove(filepath.Join(f.dir, name+".json")); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return fmt.Errorf("remove CDI spec %s: %w", name, err)
 	}
 	return nil
@@ -191,8 +228,12 @@ func (f *Files) Remove(name string) error {
 
 // Claims lists the UIDs of claims that have a file of ours.
 func (f *Files) Claims() ([]string, error) {
+	all, err := f.ours(func(string) bool { return false })
+	if err != nil {
+		return nil, fmt.Errorf("list specs of claims: %w", err)
+	}
 	uids := []string{}
-	for name := range f.ours(func(string) bool { return false }) {
+	for name := range all {
 		if uid, isClaim := strings.CutPrefix(name, ClaimFile("")); isClaim {
 			uids = append(uids, uid)
 		}
@@ -203,15 +244,17 @@ func (f *Files) Claims() ([]string, error) {
 
 // ours reads the specs of ours from disk, by name, without those to skip. Where all are skipped no file is read. A bad file costs
 // itself only.
-func (f *Files) ours(skip func(name string) bool) map[string]*specs.Spec {
+func (f *Files) ours(skip func(name string) bool) (map[string]*specs.Spec, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	found := map[string]*specs.Spec{}
 	entries, _ := os.ReadDir(f.dir)
 	if !slices.ContainsFunc(entries, func(e os.DirEntry) bool { return !skip(nameOf(e.Name())) }) {
-		return found
+		return found, nil
 	}
-	_ = f.cache.Refresh()
+	if _, err := f.refresh(); err != nil {
+		return nil, err
+	}
 	for _, kind := range []string{DevicePluginKind, ClaimKind} {
 		vendor, _, _ := strings.Cut(kind, "/")
 		for _, spec := range f.cache.GetVendorSpecs(vendor) {
@@ -220,7 +263,7 @@ func (f *Files) ours(skip func(name string) bool) map[string]*specs.Spec {
 			}
 		}
 	}
-	return found
+	return found, nil
 }
 
 func nameOf(path string) string { return strings.TrimSuffix(filepath.Base(path), ".json") }

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"golang.org/x/sys/unix"
 	"tags.cncf.io/container-device-interface/specs-go"
 
 	"gpuslice/pkg/cdi"
@@ -171,6 +172,27 @@ func TestSpecsOfAnEarlierProcessFollow(t *testing.T) {
 	if now, err := os.ReadFile(foreign); err != nil || string(now) != text {
 		t.Errorf("a spec of another was changed: %s, %v", now, err)
 	}
+}
+
+// P3: while something stands in the directory that must not be read, specs of an earlier process wait and are not forgotten.
+func TestSpecsFollowOnceTheyCanBeRead(t *testing.T) {
+	u := newUpgraded(t)
+	u.publish()
+	u.install("2")
+	u.remove("1")
+	next := newUpgraded(t)
+	next.Files, next.dir, next.files, next.library = u.Files, u.dir, u.files, "2"
+	pipe := filepath.Join(u.dir, "pipe.json")
+	if err := unix.Mkfifo(pipe, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if changed, err := next.Follow(); changed || err == nil || !strings.Contains(err.Error(), pipe) {
+		t.Errorf("beside a pipe: changed %v, %v", changed, err)
+	}
+	if err := os.Remove(pipe); err != nil {
+		t.Fatal(err)
+	}
+	next.look(true, "2")
 }
 
 // A directory that cannot be written is said with its path, and found to be healed by the next question or write.

@@ -14,6 +14,8 @@ import (
 	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"gpuslice/pkg/regular"
 )
 
 // NodeSource knows the device nodes of GPUs and instances.
@@ -104,9 +106,12 @@ func (r Roots) Instance(minor, gi, ci int) ([]Node, error) {
 	return nodes, nil
 }
 
+// maxProc is far above what the kernel says in any file that is read here.
+const maxProc = 64 << 10
+
 func (r Roots) capMajor() (int64, error) {
 	path := filepath.Join(r.Proc, "devices")
-	text, err := os.ReadFile(path)
+	text, err := regular.ReadFile(path, maxProc)
 	if err != nil {
 		return 0, fmt.Errorf("read major number of nvidia-caps: %w", err)
 	}
@@ -119,7 +124,7 @@ func (r Roots) capMajor() (int64, error) {
 }
 
 func (r Roots) capMinor(path string) (int64, error) {
-	text, err := os.ReadFile(path)
+	text, err := regular.ReadFile(path, maxProc)
 	if err != nil {
 		return 0, fmt.Errorf("read capability: %w", err)
 	}

@@ -139,8 +139,12 @@ func (w *Writer) Follow() (changed bool, err error) {
 	if err := w.edits.look(w.printed(), w.discover); err != nil || w.edits.generation == w.onDisk {
 		return false, err
 	}
+	older, err := w.Files.ours(w.isCurrent)
+	if err != nil {
+		return false, fmt.Errorf("read CDI specs: %w", err)
+	}
 	errs := []error{}
-	for name, spec := range w.Files.ours(w.isCurrent) {
+	for name, spec := range older {
 		err := setCommon(spec, *w.edits.common)
 		if err == nil {
 			err = w.Files.Write(name, spec)

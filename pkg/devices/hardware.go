@@ -129,7 +129,7 @@ func (h *Hardware) look(ctx context.Context, glance bool) (Node, error) {
 		return err
 	})
 	if err != nil {
-		h.reopenIfClosed(err)
+		h.reopenIfClosed(ctx, err)
 		return Node{}, err
 	}
 	node.GPUs = h.readAll(ctx, ids, silent, glance)
@@ -208,7 +208,7 @@ func (h *Hardware) readAll(ctx context.Context, listed []string, silent int, gla
 		}
 		if gpus[i].Fault == nil {
 			h.known[id] = reading{gpus[i], session}
-		} else if h.reopenIfClosed(gpus[i].Fault); silent == 0 && !slices.Contains(listed, id) {
+		} else if h.reopenIfClosed(ctx, gpus[i].Fault); silent == 0 && !slices.Contains(listed, id) {
 			gpus[i].Fault = fmt.Errorf("%w: %w", ErrGone, gpus[i].Fault)
 		}
 	}

@@ -5,7 +5,6 @@ package devices
 
 import (
 	"errors"
-	"fmt"
 	"io"
 	"os"
 	"path/filepath"
@@ -13,7 +12,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"syscall"
+
+	"gpuslice/pkg/regular"
 )
 
 // maxHostFile is far above what the kernel says in any file that is read here.
@@ -28,27 +28,8 @@ type HostFiles struct {
 
 // ReadHostFile reads a file that the kernel writes. Anything else in its place is an error, at once and whatever its size.
 func ReadHostFile(path string) (string, error) {
-	// A pipe would be waited for, a device might do anything when it is opened for longer.
-	file, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
-	if err != nil {
-		return "", err
-	}
-	defer file.Close()
-	info, err := file.Stat()
-	if err != nil {
-		return "", err
-	}
-	if !info.Mode().IsRegular() {
-		return "", fmt.Errorf("%s is no regular file", path)
-	}
-	text, err := io.ReadAll(io.LimitReader(file, maxHostFile+1))
-	if err != nil {
-		return "", err
-	}
-	if len(text) > maxHostFile {
-		return "", fmt.Errorf("%s is longer than %d bytes", path, maxHostFile)
-	}
-	return string(text), nil
+	text, err := regular.ReadFile(path, maxHostFile)
+	return string(text), err
 }
 
 // busIDPattern is a PCI address as the kernel writes it: a domain has four digits, or more where it needs them.

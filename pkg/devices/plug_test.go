@@ -99,6 +99,33 @@ func TestPlugWhileACallHangs(t *testing.T) {
 	})
 }
 
+// P11: a dead session whose end hangs keeps nobody waiting for longer than the limit, and the driver is opened again when it has ended.
+func TestDeadSessionThatDoesNotEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := machine(t, "1xl40s")
+		hw := onHost(m)
+		snapshot(t, hw)
+		end := fault(t, m, sim.Fault{Call: "Shutdown", Form: sim.Hung})
+		reload := fault(t, m, sim.Fault{Call: "GPUCount", Code: devices.ErrUninitialized})
+		started := time.Now()
+		_, err := hw.Snapshot(t.Context())
+		if took := time.Since(started); !errors.Is(err, devices.ErrUninitialized) || took > time.Second {
+			t.Errorf("the look that finds the session dead: %v after %v", err, took)
+		}
+		reload()
+		started = time.Now()
+		if _, err := hw.Snapshot(t.Context()); !errors.Is(err, devices.ErrHung) || time.Since(started) > 0 {
+			t.Errorf("the next look: %v after %v", err, time.Since(started))
+		}
+		end()
+		synctest.Wait()
+		if n := snapshot(t, hw); len(n.GPUs) != 1 || n.GPUs[0].Fault != nil {
+			t.Errorf("after the end: %s", lines(n))
+		}
+		m.Close()
+	})
+}
+
 // K02, P11: a driver that takes longer to open than we wait is not asked twice; its answer counts when it comes.
 func TestDriverThatOpensLate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -77,9 +77,10 @@ func (h *Hardware) callIn(ctx context.Context, generation int, key, operation st
 }
 
 // reopenIfClosed ends a session that the driver has ended, so that a reloaded driver is picked up.
-func (h *Hardware) reopenIfClosed(err error) {
+func (h *Hardware) reopenIfClosed(ctx context.Context, err error) {
 	if errors.Is(err, ErrUninitialized) || errors.Is(err, ErrDriverNotLoaded) || errors.Is(err, ErrVersionMismatch) {
-		_ = h.driver.Shutdown() // the session is dead already; what Shutdown says of it changes nothing
+		// The session is dead already: what Shutdown says of it changes nothing, but one that hangs must not keep everyone waiting.
+		_ = h.bounds.do(ctx, "", "close the driver", h.driver.Shutdown)
 		h.opened = false
 		h.initialised.Store(false)
 		h.gate.takeSets()

@@ -199,10 +199,7 @@ func TestUpgrades(t *testing.T) {
 func startWriter(t *testing.T, root, dir string) *cdi.Writer {
 	t.Helper()
 	make := func() *cdi.Writer {
-		files, err := cdi.NewFiles(dir)
-		if err != nil {
-			t.Fatal(err)
-		}
+		files := cdi.NewFiles(dir)
 		return &cdi.Writer{
 			Files: files, Nodes: cdi.Computed{}, Owner: "n1", Print: func() string { return nvml.Print(root) },
 			Common: func() (specs.ContainerEdits, error) {

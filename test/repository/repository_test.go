@@ -35,7 +35,7 @@ var layers = [][]string{
 	{"internal/config/strict"},
 	{"pkg/cdi", "pkg/devices/devicestest", "pkg/devices/sim", "pkg/devices/nvml"},
 	{"pkg/devices"},
-	{"pkg/mig", "pkg/timeslice", "pkg/topology"},
+	{"pkg/mig", "pkg/timeslice", "pkg/topology", "pkg/regular"},
 }
 
 func layerOf(path string) int {

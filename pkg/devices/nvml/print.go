@@ -5,6 +5,7 @@ package nvml
 
 import (
 	"hash/fnv"
+	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -12,13 +13,19 @@ import (
 	"golang.org/x/sys/unix"
 )
 
+// firmware has a folder for each version of the driver.
+const firmware = "lib/firmware/nvidia"
+
+// inLibraries are folders beside the libraries that the driver fills on its own.
+var inLibraries = []string{"vdpau", "nvidia", "gbm"}
+
 // printed are, beside the folders of libraries and programs, what is looked at to see whether the driver's files changed.
 var printed = []string{
-	"lib/firmware/nvidia", "etc/vulkan/icd.d", "usr/share/vulkan/icd.d", "usr/share/glvnd/egl_vendor.d",
+	firmware, "etc/vulkan/icd.d", "usr/share/vulkan/icd.d", "usr/share/glvnd/egl_vendor.d", "usr/share/nvidia",
 	"run/nvidia-persistenced/socket", "run/nvidia-fabricmanager/socket", "var/run/nvidia-persistenced/socket",
 }
 
-// Print changes when the driver's files are installed, removed or replaced. It takes a few dozen calls of stat and no search, so
+// Print changes when the driver's files are installed, removed or replaced. It takes a few dozen calls of stat and one list, so
 // that it can be taken every other second. A link that is switched changes its folder.
 func Print(driverRoot string) string {
 	h := fnv.New64a()
@@ -47,10 +54,19 @@ func Print(driverRoot string) string {
 		}
 		if add(real, err); err == nil {
 			folders = append(folders, real)
+			for _, name := range inLibraries {
+				add(filepath.Join(real, name), nil)
+			}
 		}
 	}
 	for _, path := range slices.Concat(programDirs, printed) {
 		add(inRoot(root, path))
+	}
+	if real, err := inRoot(root, firmware); err == nil {
+		versions, _ := os.ReadDir(real)
+		for _, v := range versions {
+			add(filepath.Join(real, v.Name()), nil)
+		}
 	}
 	return strconv.FormatUint(h.Sum64(), 36)
 }

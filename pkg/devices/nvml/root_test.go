@@ -170,7 +170,7 @@ func TestInstalled(t *testing.T) {
 
 // The print changes with every step of an installation, and with nothing else.
 func TestPrint(t *testing.T) {
-	root := tree(t, whole("535.1.0", "lib64 -> /usr/lib64", "usr/bin/", "srv/")...)
+	root := tree(t, whole("535.1.0", "lib64 -> /usr/lib64", "usr/bin/", "srv/", "lib/firmware/nvidia/535.1.0/", "usr/lib64/vdpau/", "usr/share/nvidia/")...)
 	last := nvml.Print(root)
 	for _, tt := range []struct {
 		name    string
@@ -180,6 +180,13 @@ func TestPrint(t *testing.T) {
 		{"nothing", func() error { return nil }, false},
 		{"a file elsewhere", func() error { return os.WriteFile(filepath.Join(root, "srv/x"), nil, 0o600) }, false},
 		{"a library more", func() error { return os.WriteFile(filepath.Join(root, "usr/lib64/libcuda.so.535.2.0"), nil, 0o600) }, true},
+		{"firmware in a folder that is there", func() error {
+			return os.WriteFile(filepath.Join(root, "lib/firmware/nvidia/535.1.0/gsp.bin"), nil, 0o600)
+		}, true},
+		{"a library in a folder beside them", func() error {
+			return os.WriteFile(filepath.Join(root, "usr/lib64/vdpau/libvdpau_nvidia.so.535.1.0"), nil, 0o600)
+		}, true},
+		{"a profile", func() error { return os.WriteFile(filepath.Join(root, "usr/share/nvidia/profiles"), nil, 0o600) }, true},
 		{"a link is switched", func() error {
 			path := filepath.Join(root, "usr/lib64/libcuda.so.1")
 			return errors.Join(os.Symlink("libcuda.so.535.2.0", path+".new"), os.Rename(path+".new", path))
