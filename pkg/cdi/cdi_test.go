@@ -210,6 +210,15 @@ func TestOddFilesInTheDirectory(t *testing.T) {
 			if _, err := w.Claims(); (err == nil) != tc.good {
 				t.Errorf("claims: %v", err)
 			}
+			if err := w.Files.Unusable(); (err == nil) != tc.good {
+				t.Errorf("the directory: %v", err)
+			}
+			if err := os.RemoveAll(filepath.Join(dir, tc.name)); err != nil {
+				t.Fatal(err)
+			}
+			if err := errors.Join(w.Files.Unusable(), w.WriteDevicePlugin(resolve(t, w, gpu))); err != nil {
+				t.Errorf("after its removal: %v", err)
+			}
 		})
 	}
 }

@@ -51,12 +51,15 @@ func NewFiles(dir string) *Files {
 	return f
 }
 
-// Unusable says why no spec can be written into the directory; nil: one can. While it cannot, every question tries again.
+// Unusable says why no spec can be written into the directory and read back; nil: one can. While it cannot, every question tries
+// again.
 func (f *Files) Unusable() error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.unusable != nil {
-		f.unusable = f.probe()
+		if f.unusable = f.probe(); f.unusable == nil {
+			f.unusable = f.odd()
+		}
 	}
 	return f.unusable
 }
@@ -120,8 +123,8 @@ func (f *Files) Write(name string, spec *specs.Spec) error {
 
 // refresh lets the library read the directory. It returns what the library has to say of files there, or why it must not read them.
 func (f *Files) refresh() (complaints, err error) {
-	if err := f.odd(); err != nil {
-		return nil, err
+	if f.unusable = f.odd(); f.unusable != nil {
+		return nil, f.unusable
 	}
 	if f.cache == nil {
 		if f.cache, err = cdilib.NewCache(cdilib.WithSpecDirs(f.dir), cdilib.WithAutoRefresh(false)); err != nil {
@@ -146,9 +149,9 @@ func (f *Files) odd() error {
 		switch {
 		case err != nil || info.IsDir(): // the library passes over it
 		case !info.Mode().IsRegular():
-			return fmt.Errorf("%s is no regular file; remove it: the container runtime would wait for it, too", path)
+			return fmt.Errorf("CDI directory %s: %s is no regular file; remove it: the container runtime would wait for it, too", f.dir, e.Name())
 		case info.Size() > maxSpec:
-			return fmt.Errorf("%s is longer than %d bytes; remove it: the container runtime would read it, too", path, maxSpec)
+			return fmt.Errorf("CDI directory %s: %s is longer than %d bytes; remove it: the container runtime would read it, too", f.dir, e.Name(), maxSpec)
 		}
 	}
 	return nil
