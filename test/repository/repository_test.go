@@ -35,7 +35,7 @@ var layers = [][]string{
 	{"internal/config/strict"},
 	{"pkg/cdi", "pkg/devices/devicestest", "pkg/devices/sim", "pkg/devices/nvml"},
 	{"pkg/devices"},
-	{"pkg/mig", "pkg/timeslice", "pkg/topology", "pkg/regular"},
+	{"pkg/mig", "pkg/timeslice", "pkg/topology", "pkg/health", "pkg/regular"},
 }
 
 func layerOf(path string) int {
@@ -109,15 +109,38 @@ func TestPurePackages(t *testing.T) {
 		if path == "internal/limits/hook" && slices.ContainsFunc(p.Imports, func(i string) bool { return strings.Contains(i, ".") || strings.HasPrefix(i, "gpuslice/") }) {
 			t.Errorf("%s imports %v: it runs on the host in every start of a container", path, p.Imports)
 		}
-		if path != "pkg/mig" && path != "pkg/timeslice" && path != "pkg/topology" {
+		if path != "pkg/mig" && path != "pkg/timeslice" && path != "pkg/topology" && path != "pkg/health" {
 			continue
 		}
 		for _, i := range p.Imports {
+			if path == "pkg/health" && i == "time" {
+				continue // for values: TestHealthHasNoClock
+			}
 			if strings.Contains(i, ".") || slices.Contains([]string{"os", "net", "time", "log", "log/slog", "os/exec"}, i) {
 				t.Errorf("%s imports %s: it is pure", path, i)
 			}
 		}
 	}
+}
+
+// What time it is comes into pkg/health as an argument: it takes from the standard library no more than what times are made of.
+func TestHealthHasNoClock(t *testing.T) {
+	use := regexp.MustCompile(`\btime\.([A-Z]\w*)`)
+	values := []string{"Time", "Duration", "Second", "Minute", "Hour"}
+	walk(t, func(path string) {
+		if filepath.Dir(path) != filepath.Join(root, "pkg/health") || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {
+			return
+		}
+		text, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range use.FindAllSubmatch(text, -1) {
+			if !slices.Contains(values, string(m[1])) {
+				t.Errorf("%s uses %s: it is pure", path, m[0])
+			}
+		}
+	})
 }
 
 func TestCGOStaysInOnePackage(t *testing.T) {
