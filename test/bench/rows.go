@@ -49,7 +49,7 @@ var rows = []row{
 	{key: preferSixteen, title: "GetPreferredAllocation p50, 3 of 16 GPUs", unit: "ms", budget: 1, peer: "34700"},
 	{key: editShares, title: "config edit to new list, time slices", unit: "ms", budget: 5000, peer: "never"},
 	{key: editInstances, title: "config edit to new list, MIG instances", unit: "ms", budget: 5000, peer: "never"},
-	{key: idleTicks, title: "CPU time, idle for 10 s", unit: "ticks", budget: 1, peer: "0"},
+	{key: idleTicks, title: "CPU time, idle for 10 s", unit: "ticks", budget: 1, peer: "0", atOnce: true}, // each call that waits costs a switch of threads
 	{key: anonymousIdle, title: "anonymous memory, idle", unit: "MB", budget: 12, peer: "7.5"},
 	{key: anonymousAfter, title: "anonymous memory, after the calls", unit: "MB", budget: 12},
 	{key: residentAfter, title: "resident memory, after the calls", unit: "MB", peer: "26"},
