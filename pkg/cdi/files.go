@@ -157,7 +157,7 @@ func (f *Files) odd() error {
 	return nil
 }
 
-// changed is when a file of the directory came, went or was replaced last.
+// changed is when a file of the directory came, went or was replaced last; zero = nobody can say.
 func (f *Files) changed() time.Time {
 	info, err := os.Stat(f.dir)
 	if err != nil {
@@ -168,10 +168,10 @@ func (f *Files) changed() time.Time {
 
 // note remembers that every device of a file was found in the directory as it was at a time.
 func (f *Files) note(name string, changed time.Time) {
-	if !f.found.changed.Equal(changed) {
+	if f.found.files == nil || !f.found.changed.Equal(changed) {
 		f.found = found{map[string]bool{}, changed}
 	}
-	f.found.files[name] = time.Since(changed) > settled
+	f.found.files[name] = !changed.IsZero() && time.Since(changed) > settled
 }
 
 // temporary begins the names of our files that are being written, so that the next process can tell what a crash left of

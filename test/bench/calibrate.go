@@ -14,7 +14,7 @@ import (
 	"time"
 )
 
-// calibrate measures what the machine takes for the two things that every plugin waits for.
+// calibrate measures what the machine takes for the things that every plugin waits for.
 func calibrate(ctx context.Context, dir string, f figures) error {
 	disk, err := fsync(dir)
 	if err != nil {

@@ -54,7 +54,7 @@ func warm(program string) error {
 		return fmt.Errorf("read the plugin: %w", err)
 	}
 	defer file.Close()
-	_, err = io.Copy(struct{ io.Writer }{io.Discard}, file)
+	_, err = io.Copy(io.Discard, file)
 	return err
 }
 
