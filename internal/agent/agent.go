@@ -34,6 +34,7 @@ type Hardware interface {
 	// SetReleased and Clients are about who else works with a GPU; the others are what a change of the MIG mode needs.
 	SetReleased(ctx context.Context, why map[string]string) error
 	Clients(ctx context.Context, pci string) ([]string, error)
+	Reset(ctx context.Context, pci string) error
 	Persistence(ctx context.Context, pci string) (bool, error)
 	SetPersistence(ctx context.Context, pci string, on bool) error
 	TimeSlice(ctx context.Context, pci string) (timeslice.Interval, error)
@@ -73,6 +74,9 @@ type Store interface {
 	SaveLimit(state.Limit) error
 	DeleteLimit(state.Limit) error
 	Limits() ([]state.Limit, error)
+	BootID() string
+	SaveHealth(state.Health) error
+	Healths() (all []state.Health, bad []state.UnreadableError, err error)
 }
 
 // Cgroups finds the cgroups of processes on this node.
@@ -92,6 +96,8 @@ type Options struct {
 	APIs     []API
 	// Poll is how often everything is read again without a cause; default 10 s.
 	Poll time.Duration
+	// Peek is how often a sick GPU that nobody uses is looked at, for which others cannot reset it for a moment; default 30 s.
+	Peek time.Duration
 	// AwaitConfig and AwaitLabels say that a source will bring them. Until it has, or the state of an earlier run tells,
 	// nothing is decided: a GPU must not be offered in a way that the config is about to forbid.
 	AwaitConfig bool
@@ -124,6 +130,7 @@ type Agent struct {
 	lastMIG    string // the last known config of mig-parted's
 	retry      backoff
 	proof      proof
+	ledger     ledger
 	// keptPolicies is the policies that are on disk.
 	keptPolicies []byte
 
@@ -147,6 +154,9 @@ func New(hw Hardware, k Kubelet, s Store, opts Options) (*Agent, error) {
 	if opts.Poll == 0 {
 		opts.Poll = 10 * time.Second
 	}
+	if opts.Peek == 0 {
+		opts.Peek = 30 * time.Second
+	}
 	a := &Agent{
 		hw: hw, kubelet: k, store: s, opts: opts,
 		kick: make(chan struct{}, 1), changed: make(chan struct{}), renamed: make(chan struct{}), claims: map[string]state.Claim{},
@@ -160,7 +170,7 @@ func New(hw Hardware, k Kubelet, s Store, opts Options) (*Agent, error) {
 	if a.before.Resources, err = s.Resources(); err != nil {
 		return nil, err
 	}
-	if err := errors.Join(a.loadGPUs(), a.limits.load()); err != nil {
+	if err := errors.Join(a.loadGPUs(), a.loadHealth(), a.limits.load()); err != nil {
 		return nil, err
 	}
 	a.input.hasConfig, a.input.hasLabels = !opts.AwaitConfig, !opts.AwaitLabels

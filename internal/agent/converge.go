@@ -64,6 +64,10 @@ func needsProfiles(in input, node string, before Before) bool {
 func (a *Agent) pass(ctx context.Context, o observation, targets []Target) (devices.Node, error) {
 	failures := map[string]error{}
 	a.restoreAll(ctx, o.node)
+	o, targets, err := a.resetSick(ctx, o, targets)
+	if err != nil {
+		return o.node, a.again(err)
+	}
 	if plans := a.runnable(o, targets); len(plans) > 0 {
 		if err := a.withdraw(o, targets, plans); err != nil {
 			return o.node, a.again(err)
@@ -88,6 +92,7 @@ func (a *Agent) finish(o observation, targets []Target, failures map[string]erro
 			v.Problems = sortProblems(append(v.Problems, Problem{Reason: ReasonStateNotKept, Message: err.Error()}))
 		}
 	}
+	a.noteIdle(o, v, time.Now())
 	return a.again(a.publish(v, o.answers))
 }
 
@@ -151,6 +156,7 @@ func (a *Agent) apply(ctx context.Context, now, announced []Target) map[string]e
 // viewOf builds the view and compares what was asked for with what was read back (P4).
 func (a *Agent) viewOf(o observation, targets []Target, applied map[string]error) View {
 	v := build(o.input.config, a.opts.APIs, targets, o.node, o.usage)
+	v.Changes = a.ledger.journal.changes
 	v.ConfigHash, v.chooser, v.MemoryLimit, v.Unseen = o.input.hash, a.linked.chooser, o.limits.verdict, o.unseen
 	v.Problems = slices.Concat(v.Problems, o.input.problems, o.input.partProblems(), o.problems, o.limits.problems, a.injection(o), a.unknowns(o))
 	waiting := map[string]bool{}

@@ -223,7 +223,8 @@ func TestForeignInstancesAppear(t *testing.T) {
 	}
 }
 
-// P3: one lost GPU is unhealthy alone; it keeps its place in the list and comes back by itself.
+// P3: one lost GPU is unhealthy alone, and keeps its place in the list. That it answers again is no evidence that it is well; the
+// admin's word is.
 func TestLostGPU(t *testing.T) {
 	n := newNode(t, "4xh100-sxm5-80gb")
 	n.converge()
@@ -233,8 +234,8 @@ func TestLostGPU(t *testing.T) {
 	for range 3 { // it keeps its place however often one looks
 		n.converge()
 		n.offers("gpu=3-1")
-		n.problem(agent.ReasonGPUFault, "gpu-2")
 	}
+	n.problem(agent.ReasonGPUUnhealthy, "gpu-2: unreachable (off the bus)")
 	if _, err := n.Allocate("nvidia.com/gpu", [][]string{{n.uuid(2, "")}}); err == nil {
 		t.Error("a lost GPU was given out")
 	}
@@ -242,7 +243,10 @@ func TestLostGPU(t *testing.T) {
 		t.Fatal(err)
 	}
 	n.converge()
+	n.offers("gpu=3-1")
+	n.word(agent.ClearAnnotation, n.uuid(2, ""))
 	n.offers("gpu=4")
+	n.noProblems()
 }
 
 // K09, K10, K11: no driver is a state, not an end; it is picked up when it appears.

@@ -23,7 +23,7 @@ type input struct {
 	parts map[string][]Problem
 	// runtime is the node's container runtime with its version, as the kubelet tells it; "" = not known.
 	runtime string
-	// annotations holds ReleaseAnnotation alone.
+	// annotations holds what asks something of the agent.
 	annotations map[string]string
 	// hasConfig and hasLabels say that somebody has spoken, be it an earlier run.
 	hasConfig bool

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"gpuslice/internal/agent"
 	"gpuslice/internal/kubelet"
@@ -68,6 +69,7 @@ type node struct {
 	cgroups agent.Cgroups
 	noHook  string
 	cdi     *agent.CDI
+	peek    time.Duration
 }
 
 func newNode(t testing.TB, spec string) *node {
@@ -91,7 +93,7 @@ func (n *node) options() devices.Options {
 	host := n.machine.Host()
 	return devices.Options{
 		Program: n.machine.Program(), Holders: n.machine.HoldersFor("agent"), Platforms: host,
-		NUMANode: host.NUMANode, SystemMemory: host.SystemMemory, Bound: host.Bound,
+		NUMANode: host.NUMANode, SystemMemory: host.SystemMemory, Bound: host.Bound, Load: host.Load,
 	}
 }
 
@@ -109,7 +111,7 @@ func (n *node) startWith(options devices.Options) {
 		n.t.Fatal(err)
 	}
 	hw := devices.New(n.machine.Open(sim.Admin("agent")), options)
-	if n.Agent, err = agent.New(hw, n.kubelet, store, agent.Options{NodeName: "n1", APIs: n.apis, Cgroups: n.cgroups, NoHook: n.noHook, CDI: n.cdi}); err != nil {
+	if n.Agent, err = agent.New(hw, n.kubelet, store, agent.Options{NodeName: "n1", APIs: n.apis, Cgroups: n.cgroups, NoHook: n.noHook, CDI: n.cdi, Peek: n.peek}); err != nil {
 		n.t.Fatal(err)
 	}
 }

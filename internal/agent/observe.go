@@ -10,9 +10,12 @@ import (
 	"strings"
 	"time"
 
+	"k8s.io/klog/v2"
+
 	"gpuslice/internal/kubelet"
 	"gpuslice/internal/state"
 	"gpuslice/pkg/devices"
+	"gpuslice/pkg/health"
 )
 
 // observation is everything that was read for one pass.
@@ -27,6 +30,8 @@ type observation struct {
 	unreadable []string
 	problems   []Problem
 	limits     limitReport
+	health     map[string]health.State // by UUID
+	access     bool                    // every GPU is lost at once
 }
 
 // reader is how the GPUs of the node are read.
@@ -57,6 +62,10 @@ func (a *Agent) observe(ctx context.Context, read reader) observation {
 	a.mu.Unlock()
 	o.usage.Before = Before{Policies: maps.Clone(a.before.Policies), Resources: a.before.Resources, FailedResets: a.failedResets()}
 	o.usage.Processes = map[string][]devices.Process{}
+	reports, missed := a.ledger.take()
+	if missed > 0 {
+		klog.FromContext(ctx).Info("Reports of GPUs came faster than they could be taken in", "missed", missed)
+	}
 	a.lookReleased(ctx, &o, read)
 	a.readKubelet(ctx, &o)
 	for _, g := range o.node.GPUs {
@@ -70,7 +79,9 @@ func (a *Agent) observe(ctx context.Context, read reader) observation {
 		}
 		o.usage.Processes[g.PCI] = processes
 	}
+	a.diagnose(ctx, &o, reports)
 	a.adopt(ctx, &o)
+	o.usage.Health, o.usage.Failures, o.usage.AccessLost = o.health, a.ledger.failures(), o.access
 	return o
 }
 

@@ -12,6 +12,7 @@ import (
 	"gpuslice/internal/config"
 	"gpuslice/internal/state"
 	"gpuslice/pkg/devices"
+	"gpuslice/pkg/health"
 	"gpuslice/pkg/mig"
 	"gpuslice/pkg/timeslice"
 )
@@ -43,7 +44,7 @@ func offeringsOf(c Config, apis []API, targets []Target, claims []state.Claim) (
 	}
 	problems = append(problems, nameInstances(targets, offers)...)
 	for i, name := range namesOf(targets, claims) {
-		offers[i].devices = devicesOf(targets[i].GPU, name, offers[i])
+		offers[i].devices = devicesOf(targets[i], name, offers[i])
 	}
 	return offers, append(problems, shareAll(targets, offers)...)
 }
@@ -68,16 +69,14 @@ func offeringOf(c Config, apis []API, t Target) (offering, *Problem) {
 	return o, nil
 }
 
-func devicesOf(g devices.GPU, name string, o offering) []Device {
+func devicesOf(t Target, name string, o offering) []Device {
+	g := t.GPU
 	if g.UUID == "" || g.Unsupported != nil {
 		return nil
 	}
 	base := Device{GPU: g, API: o.api, Replicas: 1, Policy: timeslice.Spread}
-	if g.Fault != nil {
-		base.Fault = g.Fault.Error()
-	}
 	if !g.MIG.Mode.Current {
-		d := base
+		d := t.judge(base, health.Whole)
 		d.UUID, d.Name, d.Resource = g.UUID, name, o.whole
 		return []Device{d}
 	}
@@ -86,7 +85,7 @@ func devicesOf(g devices.GPU, name string, o offering) []Device {
 		if !inst.Usable() {
 			continue
 		}
-		d := base
+		d := t.judge(base, inst.GI)
 		d.UUID, d.Name, d.Instance = inst.UUID, slotName(name, inst.Slot), &inst
 		d.Resource = cmp.Or(o.instances, instanceResource+inst.Slot.Profile.ResourceSuffix())
 		all = append(all, d)
@@ -95,6 +94,20 @@ func devicesOf(g devices.GPU, name string, o offering) []Device {
 		return cmp.Or(cmp.Compare(a.Instance.Slot.Start, b.Instance.Slot.Start), cmp.Compare(a.Instance.Slot.Profile.ID, b.Instance.Slot.Profile.ID))
 	})
 	return all
+}
+
+// judge gives a device the health of its GPU or instance. A GPU that does not answer hits all of it, unless none does: then they
+// are as they were.
+func (t Target) judge(d Device, gi int) Device {
+	switch verdict := t.Health.Device(gi); {
+	case verdict.Health == health.Unhealthy:
+		d.Fault, d.Cause = verdict.Reason, t.Health.Cause(gi)
+	case t.GPU.Fault != nil && !t.AccessLost:
+		d.Fault = t.GPU.Fault.Error()
+	case verdict.Health == health.ResetPending:
+		d.Pending, d.Cause = verdict.Reason, t.Health.Cause(gi)
+	}
+	return d
 }
 
 // MIGDeviceName is the name that DRA gives a slot; it is part of the wire format.

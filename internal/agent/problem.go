@@ -32,6 +32,9 @@ const (
 	ReasonApplyFailed       Reason = "ApplyFailed"          // the driver refused a step; it is tried again
 	ReasonNotAsPlanned      Reason = "NotAsPlanned"         // the driver said success and the GPU says otherwise
 	ReasonGPUFault          Reason = "GPUFault"             // the GPU does not answer
+	ReasonGPUUnhealthy      Reason = "GPUUnhealthy"         // something of a GPU is sick until evidence shows that it is not
+	ReasonAccessLost        Reason = "GPUAccessLost"        // all GPUs are lost at once, which is this process's way to them
+	ReasonAnnotationInvalid Reason = "AnnotationInvalid"    // an annotation of the Node asks for something that cannot be understood
 	ReasonUsageUnknown      Reason = "UsageUnknown"         // who holds what cannot be read, so everything counts as held
 	ReasonNotServed         Reason = "NotServed"            // the API that shall serve the GPU is not run here
 	ReasonPaused            Reason = "Paused"               // the config says to change nothing on this node

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"k8s.io/klog/v2"
 
@@ -77,6 +78,11 @@ func (a *Agent) lookReleased(ctx context.Context, o *observation, read reader) {
 // release lets go of what the admin wants released, and takes back what is no longer wanted so.
 func (a *Agent) release(ctx context.Context, in input) []Problem {
 	why, unknown := released(in.labels, in.annotations, a.lastNode.GPUs)
+	for pci, reason := range a.letGo(time.Now()) {
+		if why[pci] == "" && why[devices.AllGPUs] == "" {
+			why[pci] = reason
+		}
+	}
 	var problems []Problem
 	for _, name := range unknown {
 		problems = append(problems, Problem{Reason: ReasonReleased, Message: fmt.Sprintf(
@@ -97,11 +103,13 @@ func gpuNames(gpus []devices.GPU) string {
 	return strings.Join(names, ", ")
 }
 
-// SetAnnotations tells the annotations of this node, of which one concerns the agent; it holds over restarts.
+// SetAnnotations tells the annotations of this node, of which some ask something of the agent; they hold over restarts.
 func (a *Agent) SetAnnotations(annotations map[string]string) error {
 	asked := map[string]string{}
-	if value := annotations[ReleaseAnnotation]; value != "" {
-		asked[ReleaseAnnotation] = value
+	for _, key := range []string{ReleaseAnnotation, FaultAnnotation, ClearAnnotation} {
+		if value := annotations[key]; value != "" {
+			asked[key] = value
+		}
 	}
 	a.mu.Lock()
 	same := maps.Equal(a.input.annotations, asked)

@@ -14,7 +14,13 @@ import (
 
 func (n *node) annotate(value string) {
 	n.t.Helper()
-	if err := n.SetAnnotations(map[string]string{agent.ReleaseAnnotation: value}); err != nil {
+	n.word(agent.ReleaseAnnotation, value)
+}
+
+// word is an annotation of the Node.
+func (n *node) word(key, value string) {
+	n.t.Helper()
+	if err := n.SetAnnotations(map[string]string{key: value}); err != nil {
 		n.t.Fatal(err)
 	}
 	n.converge()

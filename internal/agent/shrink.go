@@ -17,7 +17,7 @@ func shrink(v View, plans []mig.Plan) View {
 		if i < 0 {
 			return false
 		}
-		return plans[i].ChangesMode() || d.Instance != nil &&
+		return plans[i].ChangesMode() || plans[i].Resets() || d.Instance != nil &&
 			slices.ContainsFunc(plans[i].Removes(), func(r mig.Instance) bool { return r.GI == d.Instance.GI })
 	}
 	small := v

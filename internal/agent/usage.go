@@ -11,6 +11,7 @@ import (
 	"gpuslice/internal/kubelet"
 	"gpuslice/internal/state"
 	"gpuslice/pkg/devices"
+	"gpuslice/pkg/health"
 	"gpuslice/pkg/mig"
 	"gpuslice/pkg/timeslice"
 )
@@ -25,6 +26,11 @@ type Usage struct {
 	// Unknown says why a source cannot be trusted for a GPU, by PCI address; "" concerns every GPU.
 	// What is unknown counts as in use (P2).
 	Unknown map[string]string
+	// Health is what is wrong with each GPU, by UUID; Failures says why this agent's reset of it did not help.
+	Health   map[string]health.State
+	Failures map[string]string
+	// AccessLost says that all GPUs are lost at once, which is this process's way to them.
+	AccessLost bool
 	// Before is what this agent did until now.
 	Before Before
 }

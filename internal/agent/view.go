@@ -11,6 +11,7 @@ import (
 
 	"gpuslice/internal/kubelet"
 	"gpuslice/pkg/devices"
+	"gpuslice/pkg/health"
 	"gpuslice/pkg/mig"
 	"gpuslice/pkg/timeslice"
 	"gpuslice/pkg/topology"
@@ -36,6 +37,10 @@ type Device struct {
 	Replicas int    // 1 = exclusive
 	Policy   timeslice.Policy
 	Fault    string // why it is unhealthy; empty = healthy
+	// Cause is the fault behind Fault or Pending where the GPU has one; the zero value is a GPU that does not answer now.
+	Cause health.Fault
+	// Pending is why a device that works shall get nothing new: its GPU is to be reset. Empty = it may.
+	Pending string
 	// OnePerContainer refuses a container that asks for more than one share.
 	OnePerContainer bool
 	// ShareMemory is what the driver holds each share to, in bytes; 0 = to nothing.
@@ -79,6 +84,8 @@ type View struct {
 	MIGConfig  MIGConfig
 	// chooser knows the links of the whole GPUs, by UUID; nil where nobody is to choose.
 	chooser *topology.Chooser
+	// Changes are the last changes of health.
+	Changes []HealthChange
 	// MemoryLimit says whether shares are held to their part of the memory; "" = no policy asks for it.
 	MemoryLimit MemoryLimit
 }

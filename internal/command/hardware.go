@@ -30,7 +30,7 @@ func (f *Flags) hardware() (*devices.Hardware, error) {
 		}
 		host := machine.Host()
 		return devices.New(machine.Open(sim.Admin(simClient)), devices.Options{
-			NUMANode: host.NUMANode, SystemMemory: host.SystemMemory, Bound: host.Bound, Platforms: host,
+			NUMANode: host.NUMANode, SystemMemory: host.SystemMemory, Bound: host.Bound, Load: host.Load, Platforms: host,
 			Program: machine.Program(), Holders: machine.HoldersFor(simClient),
 		}), nil
 	case f.Hardware == "nvml":
@@ -39,7 +39,7 @@ func (f *Flags) hardware() (*devices.Hardware, error) {
 		holders := devices.NodeHolders{Proc: "/proc", Sys: f.SysRoot, Dev: f.DevRoot}
 		host := devices.HostFiles{Proc: f.ProcRoot, Sys: f.SysRoot}
 		return devices.New(driver, devices.Options{
-			NUMANode: host.NUMANode, SystemMemory: host.SystemMemory, Bound: host.Bound,
+			NUMANode: host.NUMANode, SystemMemory: host.SystemMemory, Bound: host.Bound, Load: host.Load,
 			Platforms: nvml.Host{DriverRoot: f.DriverRoot, DevRoot: f.DevRoot, ProcRoot: f.ProcRoot, SysRoot: f.SysRoot},
 			Program:   nvml.Program{DriverRoot: f.DriverRoot}, Holders: holders,
 		}), nil

@@ -183,11 +183,12 @@ func (p *process) serve(ctx context.Context, a *agent.Agent, hw *devices.Hardwar
 	p.agent.Store(a)
 	p.waiting.Store(nil)
 	group.Go(func() error { return a.Run(ctx) })
-	group.Go(func() error { return hw.Watch(ctx, a.Kick) })
+	group.Go(func() error { return hw.Watch(ctx, a.Report) })
 	group.Go(func() error { return exitWhenExhausted(ctx, hw) })
 	if client != nil && f.NodeName != "" {
 		group.Go(func() error { return report.Node(ctx, client, f.NodeName, a) })
 		group.Go(func() error { return report.Events(ctx, client, f.NodeName, a) })
+		group.Go(func() error { return report.Health(ctx, client, f.NodeName, a) })
 	}
 	err := group.Wait()
 	closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeLimit)

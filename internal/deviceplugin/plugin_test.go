@@ -278,7 +278,7 @@ func TestTopologyIsTheGPUs(t *testing.T) {
 	}
 }
 
-// A lost GPU turns Unhealthy in the open stream, alone, and heals there.
+// A lost GPU turns Unhealthy in the open stream, alone, and heals there with the admin's word.
 func TestLostGPUTurnsUnhealthy(t *testing.T) {
 	r := newRig(t, "4xl40s", "cdi")
 	r.healthy("gpu", 4)
@@ -291,6 +291,9 @@ func TestLostGPUTurnsUnhealthy(t *testing.T) {
 		t.Errorf("%d devices are listed, want all 4", n)
 	}
 	if err := r.machine.Restore(1); err != nil {
+		t.Fatal(err)
+	}
+	if err := r.agent.SetAnnotations(map[string]string{agent.ClearAnnotation: r.machine.GPUs()[1].UUID}); err != nil {
 		t.Fatal(err)
 	}
 	r.healthy("gpu", 4)

@@ -7,19 +7,26 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strconv"
 
 	resourceapi "k8s.io/api/resource/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/dynamic-resource-allocation/resourceslice"
 
 	"gpuslice/internal/agent"
+	"gpuslice/pkg/health"
 )
 
 // DriverName names the driver in slices, claims and classes, and is the domain of its attributes and capacities.
 const DriverName = "gpu.nvidia.com"
 
-// taintLost marks a device whose GPU does not answer: nothing new is put on it.
-const taintLost = DriverName + "/gpu-lost"
+// Keys of taints; nothing new is put on such a device. The first two are those of NVIDIA's driver.
+const (
+	taintLost      = DriverName + "/gpu-lost" // the GPU does not answer, or fell off the bus
+	taintXID       = DriverName + "/xid"      // the value is the XID
+	taintUnhealthy = "gpuslice.dev/unhealthy" // the value is how that is known
+	taintPending   = "gpuslice.dev/reset-pending"
+)
 
 // Slices turns a view into what is published: one slice for each GPU that DRA serves, so that a change of one GPU rewrites
 // one slice and a taint never meets the API's limit of 64 devices. The order is that of the bus; within a GPU it packs,
@@ -76,10 +83,27 @@ func compareSlots(a, b agent.Device) int {
 
 func publish(d agent.Device, v *agent.View, roots PCIeRoots) resourceapi.Device {
 	published := resourceapi.Device{Name: d.Name, Attributes: attributesOf(d, v.Node, roots), Capacity: capacityOf(d)}
-	if d.Fault != "" {
-		published.Taints = []resourceapi.DeviceTaint{{Key: taintLost, Effect: resourceapi.DeviceTaintEffectNoSchedule}}
-	}
+	published.Taints = taintsOf(d)
 	return published
+}
+
+// taintsOf says what is wrong with a device. It changes only when that does, so that the API server keeps since when it is so.
+func taintsOf(d agent.Device) []resourceapi.DeviceTaint {
+	taint := func(key, value string) []resourceapi.DeviceTaint {
+		return []resourceapi.DeviceTaint{{Key: key, Value: value, Effect: resourceapi.DeviceTaintEffectNoSchedule}}
+	}
+	switch source := d.Cause.Source; {
+	case d.Fault == "" && d.Pending != "":
+		return taint(taintPending, "")
+	case d.Fault == "":
+		return nil
+	case source == health.XID:
+		return taint(taintXID, strconv.FormatUint(d.Cause.XID, 10))
+	case source == health.Unreachable || source == "":
+		return taint(taintLost, "")
+	default:
+		return taint(taintUnhealthy, string(source))
+	}
 }
 
 // withoutTaints is for clusters that drop taints: there a device that is not well leaves the slice, unless a claim holds it.

@@ -17,6 +17,7 @@ import (
 	"gpuslice/internal/agent"
 	"gpuslice/internal/dra"
 	"gpuslice/pkg/devices"
+	"gpuslice/pkg/health"
 	"gpuslice/pkg/mig"
 )
 
@@ -217,6 +218,36 @@ func TestSlicesByGPU(t *testing.T) {
 	want := []string{"0 gpu-2", `1 gpu-1 gpu.nvidia.com/gpu-lost="":NoSchedule`} // gpu-2 is first on the bus
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
+	}
+}
+
+// The key of a taint says what kind of fault it is, its value which; a neighbour that waits for the reset has a key of its own.
+func TestTaintsSayWhy(t *testing.T) {
+	for _, tc := range []struct {
+		name string
+		set  func(*agent.Device)
+		want string
+	}{
+		{"well", func(*agent.Device) {}, ""},
+		{"does not answer now", func(d *agent.Device) { d.Fault = "driver answered UNKNOWN" }, "gpu.nvidia.com/gpu-lost="},
+		{"lost", func(d *agent.Device) { d.Fault, d.Cause.Source = "lost", health.Unreachable }, "gpu.nvidia.com/gpu-lost="},
+		{"XID", func(d *agent.Device) { d.Fault, d.Cause = "XID 95", health.Fault{Source: health.XID, XID: 95} }, "gpu.nvidia.com/xid=95"},
+		{"recovery action", func(d *agent.Device) { d.Fault, d.Cause.Source = "r", health.Recovery }, "gpuslice.dev/unhealthy=recovery-action"},
+		{"reported", func(d *agent.Device) { d.Fault, d.Cause.Source = "r", health.Reported }, "gpuslice.dev/unhealthy=reported"},
+		{"neighbour", func(d *agent.Device) { d.Pending, d.Cause = "p", health.Fault{Source: health.XID, XID: 95} }, "gpuslice.dev/reset-pending="},
+	} {
+		d := whole(h100())
+		tc.set(&d)
+		got := ""
+		for _, taint := range dra.Slices(viewOf(d), nil)[0].Devices[0].Taints {
+			got += taint.Key + "=" + taint.Value
+			if taint.Effect != resourceapi.DeviceTaintEffectNoSchedule {
+				t.Errorf("%s: effect %s", tc.name, taint.Effect)
+			}
+		}
+		if got != tc.want {
+			t.Errorf("%s: taint %q, want %q", tc.name, got, tc.want)
+		}
 	}
 }
 

@@ -37,16 +37,20 @@ type Facts struct {
 	MIG     MIGState
 	Memory  agent.MemoryLimit
 	Unified bool // some GPU works in the host's memory
+	Health  HealthFacts
 }
 
 // FactsOf turns a view into what is reported. It is pure.
 func FactsOf(v *agent.View) Facts {
 	if v == nil {
-		return Facts{Status: corev1.ConditionUnknown, Reason: reasonStarting, Message: "the layout of this node is not verified yet"}
+		return Facts{
+			Status: corev1.ConditionUnknown, Reason: reasonStarting, Message: "the layout of this node is not verified yet",
+			Health: HealthFacts{Status: corev1.ConditionUnknown, Reason: reasonStarting, Message: "no GPU has been read yet"},
+		}
 	}
 	f := Facts{
 		Status: corev1.ConditionTrue, Reason: ReasonAsConfigured, Message: "every GPU is offered as configured",
-		Hash: v.ConfigHash, MIG: migState(v), Memory: v.MemoryLimit, Unified: hasUnified(v),
+		Hash: v.ConfigHash, MIG: migState(v), Memory: v.MemoryLimit, Unified: hasUnified(v), Health: healthOf(v),
 	}
 	lines := []string{}
 	for _, p := range v.Problems {

@@ -4,6 +4,7 @@
 package report
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -12,6 +13,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	eventsv1 "k8s.io/api/events/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
@@ -49,6 +51,9 @@ func due(told map[agent.Problem]time.Time, now []agent.Problem, at time.Time) []
 	present := map[agent.Problem]bool{}
 	var fresh []agent.Problem
 	for _, p := range now {
+		if p.Reason == agent.ReasonGPUUnhealthy { // changes of health are told as such
+			continue
+		}
 		present[p] = true
 		if gone, known := told[p]; !known || !gone.IsZero() && at.Sub(gone) > quiet {
 			fresh = append(fresh, p)
@@ -72,25 +77,43 @@ func emit(ctx context.Context, client kubernetes.Interface, name string, p agent
 	return create(ctx, client, name, event{kind: kind, reason: string(p.Reason), about: p.GPU, note: p.String()})
 }
 
-// event is what an Event on a Node says.
-type event struct{ kind, reason, about, note string }
+// event is what an Event says.
+type event struct {
+	kind, reason, about, note string
+	// key makes a second attempt to tell the same in this process no second Event; "" = none is made.
+	key string
+}
 
+// create tells of a Node. The API keeps Events of objects without a namespace in the default one, and clients look for them, like for
+// the kubelet's own, under a UID that is the name.
 func create(ctx context.Context, client kubernetes.Interface, name string, say event) error {
+	return createAbout(ctx, client, name, corev1.ObjectReference{Kind: "Node", Name: name, UID: types.UID(name), APIVersion: "v1"}, say)
+}
+
+// born tells Events of this process from those of others.
+var born = time.Now().UnixNano()
+
+func createAbout(ctx context.Context, client kubernetes.Interface, node string, regarding corev1.ObjectReference, say event) error {
 	now := metav1.NowMicro()
+	namespace, unique := cmp.Or(regarding.Namespace, metav1.NamespaceDefault), fmt.Sprintf("%x", now.UnixNano())
+	if say.key != "" {
+		unique = fmt.Sprintf("%x.%s", born, say.key)
+	}
 	e := &eventsv1.Event{
-		// The API keeps Events of objects without a namespace in this one.
 		ObjectMeta: metav1.ObjectMeta{
-			Name:      fmt.Sprintf("%s.%s%s.%x", name, strings.ToLower(say.reason), say.about, now.UnixNano()),
-			Namespace: metav1.NamespaceDefault,
+			Name:      fmt.Sprintf("%s.%s%s.%s", regarding.Name, strings.ToLower(say.reason), say.about, unique),
+			Namespace: namespace,
 		},
 		EventTime:           now,
-		ReportingController: "gpuslice.dev/agent", ReportingInstance: name,
-		Action: "Report", Reason: say.reason, Note: clip(say.note), Type: say.kind,
-		// Like the kubelet's own, for which clients look under a UID that is the name.
-		Regarding: corev1.ObjectReference{Kind: "Node", Name: name, UID: types.UID(name), APIVersion: "v1"},
+		ReportingController: "gpuslice.dev/agent", ReportingInstance: node,
+		Action: "Report", Reason: say.reason, Note: clip(say.note), Type: say.kind, Regarding: regarding,
 	}
-	if _, err := client.EventsV1().Events(metav1.NamespaceDefault).Create(ctx, e, metav1.CreateOptions{}); err != nil {
-		return fmt.Errorf("create event on node %s: %w", name, err)
+	_, err := client.EventsV1().Events(namespace).Create(ctx, e, metav1.CreateOptions{})
+	if say.key != "" && apierrors.IsAlreadyExists(err) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("create event on %s %s: %w", strings.ToLower(regarding.Kind), regarding.Name, err)
 	}
 	return nil
 }

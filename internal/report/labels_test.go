@@ -35,7 +35,7 @@ func TestMemoryLimitIsWritten(t *testing.T) {
 	c.views.set(nil) // as at the start of a process
 	c.until("word of the start", func() bool {
 		conditions := c.node().Status.Conditions
-		return len(conditions) == 1 && conditions[0].Reason == "Starting"
+		return len(conditions) == 2 && conditions[0].Reason == "Starting"
 	})
 	labelled("enforced", "success")
 	c.views.set(&agent.View{MemoryLimit: agent.Enforced})

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -151,7 +152,7 @@ func TestMIGStateIsWritten(t *testing.T) {
 	c.views.set(&agent.View{MIGConfig: agent.MIGConfig{Asked: "x", Fault: fault}, Problems: []agent.Problem{{Reason: agent.ReasonMIGConfigUnknown, Message: fault}}})
 	c.isLabelled("failed")
 	c.hasEvent("MIGConfigFailed", "known are a, b")
-	if conditions := c.node().Status.Conditions; len(conditions) != 1 || !strings.Contains(conditions[0].Message, "known are a, b") {
+	if conditions := c.node().Status.Conditions; len(conditions) != 2 || !strings.Contains(conditions[0].Message, "known are a, b") {
 		t.Errorf("conditions are %v", conditions)
 	}
 	c.views.set(&agent.View{MIGConfig: asked, Targets: []agent.Target{target(1, nil)}})
@@ -188,7 +189,7 @@ func TestStatesAreDocumented(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, s := range report.States() {
+	for _, s := range slices.Concat(report.States(), report.HealthDocs()) {
 		if row := "| `" + s.Reason + "` | " + s.Means + " |"; !strings.Contains(string(text), row) {
 			t.Errorf("docs/operations.md lacks the row\n%s", row)
 		}

@@ -66,14 +66,11 @@ func tell(ctx context.Context, client kubernetes.Interface, name string, told, f
 	if err != nil {
 		return fmt.Errorf("get node %s: %w", name, err)
 	}
-	if f.Hash != node.Annotations[HashAnnotation] {
-		patch := map[string]any{"metadata": map[string]any{"annotations": map[string]any{HashAnnotation: orNull(f.Hash)}}}
-		if err := apply(ctx, client, name, patch, ""); err != nil {
-			return err
-		}
+	if err := tellAnnotations(ctx, client, node, f); err != nil {
+		return err
 	}
-	if c := conditionOf(node, f); c != nil {
-		patch := map[string]any{"status": map[string]any{"conditions": []corev1.NodeCondition{*c}}}
+	if news := conditionsOf(node, f); len(news) > 0 {
+		patch := map[string]any{"status": map[string]any{"conditions": news}}
 		if err := apply(ctx, client, name, patch, "status"); err != nil {
 			return err
 		}
@@ -87,6 +84,21 @@ func tell(ctx context.Context, client kubernetes.Interface, name string, told, f
 	return tellMIG(ctx, client, node, told.MIG, f.MIG)
 }
 
+// tellAnnotations leaves the count of an earlier process until there is another.
+func tellAnnotations(ctx context.Context, client kubernetes.Interface, node *corev1.Node, f Facts) error {
+	want := map[string]any{}
+	if f.Hash != node.Annotations[HashAnnotation] {
+		want[HashAnnotation] = orNull(f.Hash)
+	}
+	if n := f.Health.Unhealthy; n != "" && n != node.Annotations[UnhealthyAnnotation] {
+		want[UnhealthyAnnotation] = n
+	}
+	if len(want) == 0 {
+		return nil
+	}
+	return apply(ctx, client, node.Name, map[string]any{"metadata": map[string]any{"annotations": want}}, "")
+}
+
 func orNull(text string) any {
 	if text == "" {
 		return nil
@@ -94,24 +106,33 @@ func orNull(text string) any {
 	return text
 }
 
-// conditionOf returns the condition to write, or nil when the Node says it already.
-func conditionOf(node *corev1.Node, f Facts) *corev1.NodeCondition {
-	now := metav1.Now()
-	next := corev1.NodeCondition{
-		Type: ConditionType, Status: f.Status, Reason: f.Reason, Message: f.Message, LastHeartbeatTime: now, LastTransitionTime: now,
-	}
-	for _, old := range node.Status.Conditions {
-		if old.Type != ConditionType {
-			continue
+// conditionsOf returns the conditions to write; none where the Node says them already.
+func conditionsOf(node *corev1.Node, f Facts) []corev1.NodeCondition {
+	news := []corev1.NodeCondition{}
+	for _, want := range []corev1.NodeCondition{
+		{Type: ConditionType, Status: f.Status, Reason: f.Reason, Message: f.Message},
+		{Type: HealthConditionType, Status: f.Health.Status, Reason: f.Health.Reason, Message: f.Health.Message},
+	} {
+		if c := conditionOf(node, want); c != nil {
+			news = append(news, *c)
 		}
-		if old.Status == f.Status {
-			next.LastTransitionTime = old.LastTransitionTime
-			if old.Reason == f.Reason && old.Message == f.Message {
+	}
+	return news
+}
+
+// conditionOf returns the condition to write, or nil when the Node says it already.
+func conditionOf(node *corev1.Node, want corev1.NodeCondition) *corev1.NodeCondition {
+	now := metav1.Now()
+	want.LastHeartbeatTime, want.LastTransitionTime = now, now
+	for _, old := range node.Status.Conditions {
+		if old.Type == want.Type && old.Status == want.Status {
+			want.LastTransitionTime = old.LastTransitionTime
+			if old.Reason == want.Reason && old.Message == want.Message {
 				return nil
 			}
 		}
 	}
-	return &next
+	return &want
 }
 
 func apply(ctx context.Context, client kubernetes.Interface, name string, patch any, subresource string) error {

@@ -66,7 +66,7 @@ func Open(dir, bootID string) (*Store, error) {
 // Clean removes what a crash left of a write. It is for the holder of the agent lock, before anything is written.
 func (s *Store) Clean() error {
 	errs := []error{}
-	for _, folder := range []string{"", "gpus", "limits"} { // those of claims are removed when they are read
+	for _, folder := range []string{"", "gpus", "limits", "health"} { // those of claims are removed when they are read
 		left, err := filepath.Glob(filepath.Join(s.dir, folder, temporary("*", "*")))
 		if err != nil {
 			return fmt.Errorf("clean state directory: %w", err)

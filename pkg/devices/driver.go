@@ -29,6 +29,7 @@ type Driver interface {
 	Partitioner
 	ProcessLister
 	EventSource
+	FieldReader
 	Topologist
 }
 

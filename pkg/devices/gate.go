@@ -24,6 +24,7 @@ type gate struct {
 	empty      chan struct{} // closed when the last call leaves a gate that is shut
 	generation int           // counts sessions
 	sets       []EventSet    // of the session
+	opened     chan struct{} // closed when the next session opens; nil: nobody waits for it
 }
 
 // enter lets a call of a session pass; generation 0 is whichever is open.
@@ -106,4 +107,23 @@ func (g *gate) open() {
 	defer g.mu.Unlock()
 	g.shut = false
 	g.generation++
+	if g.opened != nil {
+		close(g.opened)
+		g.opened = nil
+	}
+}
+
+// next returns a channel that is closed once there is a session after the given one.
+func (g *gate) next(generation int) <-chan struct{} {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.opened == nil {
+		g.opened = make(chan struct{})
+	}
+	if next := g.opened; g.generation == generation {
+		return next
+	}
+	now := make(chan struct{})
+	close(now)
+	return now
 }

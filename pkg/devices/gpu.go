@@ -21,6 +21,8 @@ type Node struct {
 	Unsupported []error
 	// Links says how GPUs reach each other, by PCI address, as ReadLinks found it last; what is not known is not in it.
 	Links topology.Matrix
+	// Load names the load of the kernel module that answered; another one comes with every load. "" = not known.
+	Load string
 }
 
 // GPU is one physical GPU. A GPU with a Fault keeps what was last known of it.
@@ -45,8 +47,14 @@ type GPU struct {
 	MIG          mig.State
 	// ProfilesUnread says that a look which was not to take long has not asked how the GPU can be cut; it is whole.
 	ProfilesUnread bool
+	// Signs are of the same moment as the rest.
+	Signs Signs
+	// Polled says that the driver does not tell this GPU's events: what is wrong with it is found by reading it every now and then.
+	Polled bool
 	// Fault is why the GPU could not be read this time; its other values are then from the last good reading.
 	Fault error
+	// Lost says that the GPU is off the bus: it answered so in two sessions of the driver.
+	Lost bool
 	// Unsupported is why the GPU cannot be handed out at all; what else is said of it may be incomplete.
 	Unsupported error
 	// Released is why this process keeps its hands off the GPU, so that others can reset or reload it; "" = it does not.

@@ -28,6 +28,8 @@ type Options struct {
 	SystemMemory func() uint64
 	// Bound lists the PCI addresses that the kernel has bound to the driver; nil means unknown. Default: unknown.
 	Bound func() []string
+	// Load names the load of the driver's kernel module, see Node.Load. Default: unknown.
+	Load func() string
 	// Platforms tells what kind of machine this is; default: one whose GPUs can be handed out.
 	Platforms Platforms
 	// Program is nvidia-smi; none means that there is none here.
@@ -60,6 +62,9 @@ type Hardware struct {
 	released map[string]string  // why, by PCI address; AllGPUs concerns every GPU
 	linkage  linkage
 	listed   listing
+	lost     map[string]int // by PCI address: the session in which a GPU that does not answer was lost first
+
+	polled polled
 }
 
 // listing is every GPU that a session of the driver found, by PCI address.
@@ -86,13 +91,16 @@ func New(d Driver, opts Options) *Hardware {
 	if opts.Bound == nil {
 		opts.Bound = func() []string { return nil }
 	}
+	if opts.Load == nil {
+		opts.Load = func() string { return "" }
+	}
 	if opts.Platforms == nil {
 		opts.Platforms = onlyDiscrete{}
 	}
 	if opts.Holders == nil {
 		opts.Holders = noHolders{}
 	}
-	return &Hardware{driver: d, opts: opts, bounds: newBounds(opts.CallLimit), known: map[string]reading{}}
+	return &Hardware{driver: d, opts: opts, bounds: newBounds(opts.CallLimit), known: map[string]reading{}, lost: map[string]int{}}
 }
 
 // Snapshot reads the whole node, opening the driver first if need be. It fails only when the driver as a whole does not
@@ -112,10 +120,11 @@ func (h *Hardware) look(ctx context.Context, glance bool) (Node, error) {
 		return h.remembered(), nil
 	}
 	h.followKernel(ctx)
+	h.proveLost(ctx)
 	if err := h.open(ctx); err != nil {
 		return Node{}, err
 	}
-	var node Node
+	node := Node{Load: h.opts.Load()}
 	ids := []string{}
 	silent := 0
 	err := h.call(ctx, "", "read the driver's list of GPUs", func() (err error) {
@@ -211,6 +220,8 @@ func (h *Hardware) readAll(ctx context.Context, listed []string, silent int, gla
 		} else if h.reopenIfClosed(ctx, gpus[i].Fault); silent == 0 && !slices.Contains(listed, id) {
 			gpus[i].Fault = fmt.Errorf("%w: %w", ErrGone, gpus[i].Fault)
 		}
+		gpus[i].Polled = h.polled.has(id)
+		h.noteLost(&gpus[i])
 	}
 	return gpus
 }

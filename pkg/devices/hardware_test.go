@@ -13,6 +13,7 @@ import (
 
 	"gpuslice/pkg/devices"
 	"gpuslice/pkg/devices/sim"
+	"gpuslice/pkg/health"
 	"gpuslice/pkg/mig"
 )
 
@@ -306,14 +307,18 @@ func TestModelOf(t *testing.T) {
 	}
 }
 
+// An event comes with its place and with what the driver says right after it that the GPU needs.
 func TestWatchNotifies(t *testing.T) {
 	m := machine(t, "1xh100-sxm5-80gb")
 	hw := open(m)
-	snapshot(t, hw)
-	told := make(chan struct{}, 16)
+	pci := snapshot(t, hw).GPUs[0].PCI
+	if err := m.Sign(0, sim.Sign{Field: devices.FieldRecoveryAction, Value: 1}); err != nil {
+		t.Fatal(err)
+	}
+	told := make(chan devices.Report, 64)
 	ended := make(chan error, 1)
 	ctx := t.Context()
-	go func() { ended <- hw.Watch(ctx, func() { told <- struct{}{} }) }()
+	go func() { ended <- hw.Watch(ctx, func(r devices.Report) { told <- r }) }()
 	tick := time.NewTicker(50 * time.Millisecond)
 	defer tick.Stop()
 	for deadline := time.Now().Add(30 * time.Second); time.Now().Before(deadline); {
@@ -321,7 +326,11 @@ func TestWatchNotifies(t *testing.T) {
 			t.Fatal(err)
 		}
 		select {
-		case <-told:
+		case r := <-told:
+			want := devices.Report{PCI: pci, Event: devices.EventXID, XID: 79, GI: devices.NoInstance, CI: devices.NoInstance, Action: health.ActionReset}
+			if r != want {
+				t.Errorf("told %+v, want %+v", r, want)
+			}
 			return
 		case <-tick.C:
 		}

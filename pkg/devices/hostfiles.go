@@ -5,6 +5,7 @@ package devices
 
 import (
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"path/filepath"
@@ -12,6 +13,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"golang.org/x/sys/unix"
 
 	"gpuslice/pkg/regular"
 )
@@ -68,6 +71,21 @@ func (h HostFiles) Bound() []string {
 	names = slices.DeleteFunc(names, func(name string) bool { return !busIDPattern.MatchString(name) })
 	slices.Sort(names)
 	return append([]string{}, names...) // that there is none is known too
+}
+
+// Load names the load of the kernel module by the number of its folder, which the kernel gives once; "" = not known. Other file
+// systems give a number again, and say when a folder was made.
+func (h HostFiles) Load() string {
+	path := filepath.Join(h.Sys, "module/nvidia")
+	var is unix.Statx_t
+	if err := unix.Statx(unix.AT_FDCWD, path, 0, unix.STATX_INO|unix.STATX_BTIME, &is); err != nil {
+		return ""
+	}
+	var system unix.Statfs_t
+	if err := unix.Statfs(path, &system); err != nil || system.Type == unix.SYSFS_MAGIC || is.Mask&unix.STATX_BTIME == 0 {
+		return strconv.FormatUint(is.Ino, 10)
+	}
+	return fmt.Sprintf("%d-%d.%09d", is.Ino, is.Btime.Sec, is.Btime.Nsec)
 }
 
 // maxBound bounds how many entries of a driver are read: far more than there are GPUs.

@@ -27,6 +27,9 @@ func (h *Hardware) readGPU(pci string, known reading, glance bool) (GPU, error) 
 		return g, nil
 	}
 	g.NUMA = h.opts.NUMANode(pci)
+	if g.Signs, err = readSigns(h.driver, handle); err != nil {
+		return GPU{}, fmt.Errorf("GPU %s: read signs of health: %w", pci, err)
+	}
 	if err := h.readMemory(handle, &g, known); err != nil {
 		return GPU{}, fmt.Errorf("GPU %s: read memory: %w", pci, err)
 	}

@@ -55,7 +55,7 @@ func (h *Hardware) reopen(ctx context.Context, pci string) error {
 
 // remembered is the node as it was read last, without the driver.
 func (h *Hardware) remembered() Node {
-	node := Node{Links: h.linkage.matrix}
+	node := Node{Links: h.linkage.matrix, Load: h.opts.Load()}
 	for _, pci := range slices.Sorted(maps.Keys(h.known)) {
 		g := h.known[pci].GPU
 		g.Released = h.released[AllGPUs]
@@ -113,6 +113,14 @@ func (c cutter) Reset(ctx context.Context) error {
 	}
 	if !active {
 		return fmt.Errorf("the reset answered success and the GPU is still not mig=%s: %w", onOff(wanted), ErrModePending)
+	}
+	return nil
+}
+
+// Reset resets a GPU that nobody uses. This process lets go of it meanwhile.
+func (h *Hardware) Reset(ctx context.Context, pci string) error {
+	if err := h.reset(ctx, pci); err != nil {
+		return cutter{h, pci}.named(ctx, err)
 	}
 	return nil
 }

@@ -28,7 +28,7 @@ func TestSetReleased(t *testing.T) {
 	before := snapshot(t, hw)
 	ctx, cancel := context.WithCancel(t.Context())
 	var watching sync.WaitGroup
-	watching.Go(func() { _ = hw.Watch(ctx, func() {}) }) // it ends with ctx
+	watching.Go(func() { _ = hw.Watch(ctx, func(devices.Report) {}) }) // it ends with ctx
 	defer watching.Wait()
 	defer cancel()
 	pci := before.GPUs[1].PCI

@@ -60,6 +60,30 @@ func (h *Hardware) followKernel(ctx context.Context) {
 	}
 }
 
+// proveLost ends a session in which a GPU was lost for the first time: before the hardware is blamed, another session is asked.
+func (h *Hardware) proveLost(ctx context.Context) {
+	for _, session := range h.lost {
+		if h.opened && session == h.gate.session() && !h.bounds.isAnyLate() {
+			_ = h.closeSession(ctx) // if it cannot be closed now, it goes on, and the next pass tries again
+			return
+		}
+	}
+}
+
+// noteLost remembers in which session a GPU was lost first; one that is no longer listed is gone, not lost.
+func (h *Hardware) noteLost(g *GPU) {
+	if !errors.Is(g.Fault, ErrLost) || errors.Is(g.Fault, ErrGone) {
+		delete(h.lost, g.PCI)
+		return
+	}
+	first, known := h.lost[g.PCI]
+	if !known {
+		first = h.gate.session()
+		h.lost[g.PCI] = first
+	}
+	g.Lost = first < h.gate.session()
+}
+
 // call bounds a call of the open session.
 func (h *Hardware) call(ctx context.Context, key, operation string, fn func() error) error {
 	return h.callIn(ctx, 0, key, operation, fn)

@@ -37,6 +37,15 @@ func (s State) Device(gi int) Verdict {
 	return Verdict{Health: Healthy}
 }
 
+// Cause is the fault that decides over a device; the zero value is none.
+func (s State) Cause(gi int) Fault {
+	if f, ok := s.worst(func(f Fault) bool { return f.hits(gi) }); ok {
+		return f
+	}
+	f, _ := s.worst(func(Fault) bool { return true })
+	return f
+}
+
 func (s State) worst(among func(Fault) bool) (worst Fault, ok bool) {
 	for _, f := range s.Faults {
 		if among(f) && (!ok || worst.Class == Reset && f.Class != Reset) {

@@ -108,7 +108,7 @@ func TestStreamIsReset(t *testing.T) {
 	}
 }
 
-// P3: a lost GPU is unhealthy alone, and heals by itself.
+// P3: a lost GPU is unhealthy alone. That it answers again is no evidence; the admin's word is.
 func TestLostGPU(t *testing.T) {
 	s := begin(t, "3xl40s", config+"nodes: [{gpus: [{layout: whole}]}]\n")
 	s.offers(map[string]int64{"nvidia.com/gpu": 3})
@@ -123,13 +123,14 @@ func TestLostGPU(t *testing.T) {
 	s.offers(map[string]int64{"nvidia.com/gpu": 2})
 	s.within(soon, "condition names the GPU", func(ctx context.Context) error {
 		c, err := s.Condition(ctx)
-		if err == nil && (c.Reason != "GPUFault" || !strings.Contains(c.Message, fmt.Sprintf("gpu-%d", number))) {
+		if err == nil && (c.Reason != "GPUFault" && c.Reason != "GPUUnhealthy" || !strings.Contains(c.Message, fmt.Sprintf("gpu-%d", number))) {
 			err = fmt.Errorf("%s: %s", c.Reason, c.Message)
 		}
 		return err
 	})
 	s.health("worker", held[0], corev1.ResourceHealthStatusUnhealthy)
 	s.must(s.Driver.Machine().Restore(number))
+	s.must(s.Annotate(t.Context(), "gpuslice.dev/clear-fault", held[0]))
 	s.offers(map[string]int64{"nvidia.com/gpu": 3})
 	s.health("worker", held[0], corev1.ResourceHealthStatusHealthy)
 }

@@ -14,6 +14,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"gpuslice/pkg/devices/sim"
 	"gpuslice/test/cluster/node"
 	"gpuslice/test/stage"
 )
@@ -161,7 +162,7 @@ func (l *life) stop(ctx context.Context) error {
 	return errors.Join(l.StopAgent(ctx), l.StartAgent(ctx))
 }
 
-// lose lets a GPU fall off the bus until the agent has said so, and come back.
+// lose lets a GPU fall off the bus until the agent has said so, and come back, which an admin vouches for.
 func (l *life) lose(ctx context.Context) error {
 	number := l.random.IntN(spare)
 	if err := l.Driver.Machine().Lose(number); err != nil {
@@ -174,7 +175,10 @@ func (l *life) lose(ctx context.Context) error {
 		}
 		return err
 	})
-	return errors.Join(err, l.Driver.Machine().Restore(number))
+	gpus := l.Driver.Machine().GPUs()
+	i := slices.IndexFunc(gpus, func(g sim.GPU) bool { return g.Number == number })
+	word := fmt.Sprintf("%s=%d", gpus[i].UUID, time.Now().UnixNano()) // another one each time
+	return errors.Join(err, l.Driver.Machine().Restore(number), l.Annotate(ctx, "gpuslice.dev/clear-fault", word))
 }
 
 // undisturbed wants every pod to run as it began.

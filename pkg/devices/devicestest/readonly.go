@@ -27,6 +27,7 @@ var readOnlyLines = []line{
 	{"the way between two GPUs is one way", oneWay},
 	{"NVLinks have two ends", twoEnds},
 	{"what is no cgroup has no memory limits", noCgroupNoLimits},
+	{"fields are answered one by one", fieldsOneByOne},
 }
 
 func beforeInit(b *bench) error {
@@ -213,6 +214,28 @@ func noCgroupNoLimits(b *bench) error {
 		reserved, err := t.ReservedMemory(t.gpu)
 		if err == nil && totalErr == nil && reserved >= total {
 			errs = append(errs, fmt.Errorf("%d bytes of %d are reserved", reserved, total))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// fieldsOneByOne asks for two that every driver of today has, around one that none has.
+func fieldsOneByOne(b *bench) error {
+	const none = 1 << 20
+	targets, err := b.all(Client{Name: "first"})
+	if err != nil {
+		return err
+	}
+	var errs []error
+	for _, t := range targets {
+		fields, err := t.Fields(t.gpu, []int{devices.FieldUncorrected, none, devices.FieldRecoveryAction})
+		if err != nil || len(fields) != 3 {
+			errs = append(errs, fmt.Errorf("%d fields: %w", len(fields), err))
+			continue
+		}
+		errs = append(errs, want("a field that is not there", fields[1].Code, devices.ErrNotSupported, devices.ErrInvalidArgument))
+		if action := fields[2]; action.Code == 0 && action.Value > 64 {
+			errs = append(errs, fmt.Errorf("recovery action %d", action.Value))
 		}
 	}
 	return errors.Join(errs...)

@@ -161,6 +161,13 @@ func (g *gpu) fix(f gpuFile) error {
 			return fmt.Errorf("unsupported: %w", err)
 		}
 	}
+	for _, name := range slices.Sorted(maps.Keys(f.Signs)) {
+		sign, err := ParseSign(name, f.Signs[name])
+		if err != nil {
+			return fmt.Errorf("signs: %w", err)
+		}
+		g.say(sign)
+	}
 	if f.ReservedMiB != nil {
 		g.reservedMiB = *f.ReservedMiB
 	}

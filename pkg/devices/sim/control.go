@@ -69,6 +69,7 @@ func (m *Machine) Reboot() {
 	defer m.mu.Unlock()
 	m.killSessions(func(*session) bool { return true })
 	m.boots++
+	m.loads++
 	m.bootID = nameUUID("boot/%d/%d", m.seed, m.boots)
 	m.state = driverLoaded
 	for _, g := range m.gpus {
@@ -114,6 +115,9 @@ func (m *Machine) UnloadDriver() error {
 func (m *Machine) LoadDriver(version string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	if m.state == driverUnloaded || m.state == driverAbsent {
+		m.loads++
+	}
 	m.state = driverLoaded
 	if version != "" {
 		m.version = version

@@ -17,7 +17,7 @@ import (
 //	gpu-0 h100-sxm5-80gb mig=on [1g.10gb@0 3g.40gb@4*]
 //
 // "*" marks an instance that a process uses; "{}" a GPU instance without compute instance, "{1c 2c}" one that is divided.
-// "pending=on" and "lost" follow where they apply. A GPU that cannot be cut has no mode, one that is not cut has no list.
+// "pending=on", "needs=reset" and "lost" follow where they apply. A GPU that cannot be cut has no mode, one that is not cut has no list.
 func (m *Machine) Dump() string {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -40,6 +40,9 @@ func (g *gpu) String() string {
 	}
 	if g.mig != g.pending {
 		words = append(words, "pending="+onOff(g.pending))
+	}
+	if action := g.signs[devices.FieldRecoveryAction]; action != 0 {
+		words = append(words, "needs="+actionName(action))
 	}
 	if g.lost {
 		words = append(words, "lost")
@@ -65,6 +68,13 @@ func (gi *gpuInstance) String() string {
 		s += "*"
 	}
 	return s
+}
+
+func actionName(n uint64) string {
+	if n < uint64(len(actionNames)) {
+		return actionNames[n]
+	}
+	return fmt.Sprint(n)
 }
 
 func onOff(on bool) string {

@@ -58,6 +58,7 @@ type gpuFile struct {
 	Persistence      bool                `yaml:"persistence"`
 	ReservedMiB      *uint64             `yaml:"reservedMiB"` // memory that the driver keeps for itself; a 128th
 	Lost             bool                `yaml:"lost"`
+	Signs            map[string]string   `yaml:"signs"`       // what the GPU says of its health, as ParseSign reads it; nothing
 	Unsupported      []string            `yaml:"unsupported"` // calls of devices.Driver that this GPU answers with NOT_SUPPORTED
 	Profiles         map[int]profilePart `yaml:"profiles"`    // other names or sizes, by profile id
 	Processes        []processFile       `yaml:"processes"`

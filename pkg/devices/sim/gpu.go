@@ -48,6 +48,7 @@ type gpu struct {
 	gis         []*gpuInstance // by id
 	processes   []Process
 	limits      []memoryLimit
+	signs       map[int]uint64 // what it says of its health, by field; the rest is zero
 }
 
 // gpuInstance is a live GPU instance; a destroyed one is no longer in its GPU's list.

@@ -4,6 +4,7 @@
 package sim
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 
@@ -65,6 +66,16 @@ func (h Host) Bound() []string {
 	}
 	slices.Sort(ids)
 	return ids
+}
+
+// Load names the load of the driver; "" while it is not loaded.
+func (h Host) Load() string {
+	h.machine.mu.Lock()
+	defer h.machine.mu.Unlock()
+	if h.machine.state != driverLoaded && h.machine.state != driverMismatched {
+		return ""
+	}
+	return fmt.Sprint(h.machine.loads)
 }
 
 // NUMANode is that of the GPU at a PCI address; -1 = there is none.

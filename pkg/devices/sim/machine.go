@@ -36,6 +36,7 @@ type Machine struct {
 	memoryLimits *bool // nil: as the version has it
 	bootID       string
 	boots        int
+	loads        int // of the driver
 	seed         int64
 	uuidReuse    bool
 	instances    int // compute instances ever made

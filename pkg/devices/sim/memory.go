@@ -7,8 +7,6 @@ import (
 	"fmt"
 	"os"
 	"slices"
-	"strconv"
-	"strings"
 
 	"gpuslice/pkg/devices"
 )
@@ -61,8 +59,7 @@ func (m *Machine) hasMemoryLimits() error {
 		}
 		return devices.ErrNotSupported
 	}
-	branch, _, _ := strings.Cut(m.version, ".")
-	if n, err := strconv.Atoi(branch); err != nil || n < limitsSince {
+	if m.branch() < limitsSince {
 		return devices.ErrFunctionNotFound
 	}
 	return nil

@@ -31,11 +31,13 @@ func (g *gpu) setMode(on, busy bool) (activation error, reset bool) {
 func (g *gpu) reset() {
 	g.cut()
 	g.mig = g.pending
+	g.fulfil(false)
 }
 
 // reload is what a boot or a load of the driver leaves of a GPU.
 func (g *gpu) reload() {
 	g.timeSlice, g.limits = 0, nil
+	g.fulfil(true)
 	if !g.model.modeSurvivesReboot {
 		g.pending = false
 	}

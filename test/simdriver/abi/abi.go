@@ -127,6 +127,17 @@ type Event struct {
 	GI, CI             uint32
 }
 
+// FieldValue is nvmlFieldValue_t.
+type FieldValue struct {
+	ID, Scope          uint32
+	Timestamp, Latency int64
+	Type, Return       uint32
+	Value              uint64
+}
+
+// UnsignedLongLong is the type of a FieldValue whose number takes all of it.
+const UnsignedLongLong = 3
+
 // Bytes is the memory of a value of fixed size.
 func Bytes(v any) []byte {
 	b, err := binary.Append(nil, binary.LittleEndian, v)

@@ -31,6 +31,7 @@ var controls = []control{
 	{"memory-limits", "GPU", 1, 1, (*Daemon).listMemoryLimits},
 	{"memory-limit", "GPU CGROUP BYTES|none", 3, 3, (*Daemon).controlMemoryLimit},
 	{"xid", "GPU XID [GI CI]", 2, 4, (*Daemon).controlXID},
+	{"sign", "GPU NAME VALUE", 3, 3, (*Daemon).controlSign},
 	{"event", "GPU TYPE DATA", 3, 3, (*Daemon).controlEvent},
 	{"start-process", "GPU PID [slot=3g.40gb@4] [ci=0] [kind=compute|graphics|mps] [mib=N] [namespace=N/N]", 2, many, (*Daemon).startProcess},
 	{"stop-process", "GPU PID", 2, 2, (*Daemon).stopProcess},

@@ -30,7 +30,7 @@ type request struct {
 type handler func(*request) error
 
 // handlers are all functions, by symbol.
-var handlers = join(systemCalls, findCalls, identityCalls, migCalls, giCalls, ciCalls, processCalls, eventCalls, managementCalls, linkCalls, memoryCalls)
+var handlers = join(systemCalls, findCalls, identityCalls, migCalls, giCalls, ciCalls, processCalls, eventCalls, managementCalls, linkCalls, memoryCalls, fieldCalls)
 
 func join(parts ...map[string]handler) map[string]handler {
 	all := map[string]handler{}

@@ -147,6 +147,10 @@ func (d driver) EventTypes(h devices.GPUHandle) (uint64, error) {
 	return ask[uint64](d, "EventTypes", h)
 }
 
+func (d driver) Fields(h devices.GPUHandle, ids []int) ([]devices.Field, error) {
+	return ask[[]devices.Field](d, "Fields", h, ids)
+}
+
 func (d driver) CommonAncestor(a, b devices.GPUHandle) (int, error) {
 	return ask[int](d, "CommonAncestor", a, b)
 }

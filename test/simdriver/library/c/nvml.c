@@ -10,11 +10,15 @@
 
 #include "transport.h"
 
+typedef unsigned int number;
+
 #define IN(value)        {(void *)&(value), sizeof(value), FLOW_IN}
 #define TEXT(text)       {(void *)(text), (text) ? strlen(text) + 1 : 1, FLOW_IN}
 #define OUT(pointer)     {(void *)(pointer), sizeof *(pointer), FLOW_OUT}
 #define BOTH(pointer)    {(void *)(pointer), sizeof *(pointer), FLOW_BOTH}
 #define CHARS(p, length) {(void *)(p), (length), FLOW_OUT}
+// MANY is an array of the caller's that is filled in.
+#define MANY(p, count)   {(void *)(p), (count) > 0 ? (number)(count) * sizeof *(p) : 1, FLOW_BOTH}
 // A list may be missing, then only its length is asked for.
 #define LIST(pointer)    {(void *)(pointer), (pointer) ? UNBOUNDED : 0, FLOW_OUT}
 // A structure with a version has its size in there.
@@ -33,8 +37,6 @@
 		const struct argument args[] = {__VA_ARGS__};                                    \
 		return (nvmlReturn_t)forward(#symbol, args, sizeof args / sizeof *args);         \
 	}
-
-typedef unsigned int number;
 
 // The system.
 NVML0(nvmlInit)
@@ -124,6 +126,9 @@ NVML(nvmlDeviceGetGraphicsRunningProcesses_v3, (nvmlDevice_t device, number *cou
 NVML(nvmlDeviceGetMPSComputeRunningProcesses, (nvmlDevice_t device, number *count, nvmlProcessInfo_v1_t *all), IN(device), BOTH(count), LIST(all))
 NVML(nvmlDeviceGetMPSComputeRunningProcesses_v2, (nvmlDevice_t device, number *count, nvmlProcessInfo_v2_t *all), IN(device), BOTH(count), LIST(all))
 NVML(nvmlDeviceGetMPSComputeRunningProcesses_v3, (nvmlDevice_t device, number *count, nvmlProcessInfo_t *all), IN(device), BOTH(count), LIST(all))
+
+// How it is.
+NVML(nvmlDeviceGetFieldValues, (nvmlDevice_t device, int count, nvmlFieldValue_t *all), IN(device), IN(count), MANY(all, count))
 
 // Events.
 NVML(nvmlEventSetCreate, (nvmlEventSet_t *set), OUT(set))

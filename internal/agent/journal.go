@@ -1,0 +1,178 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The GPUSlice Authors
+
+package agent
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"gpuslice/pkg/devices"
+	"gpuslice/pkg/health"
+)
+
+// HealthKind is what became of devices.
+type HealthKind string
+
+// Kinds of changes of health.
+const (
+	BecameUnhealthy HealthKind = "unhealthy"
+	BecameHealthy   HealthKind = "healthy"
+	XIDsNoted       HealthKind = "noted" // nothing became unhealthy
+)
+
+// HealthChange is worth telling once, however many reports led to it.
+type HealthChange struct {
+	Seq  uint64 // ascending, from 1 with each process
+	GPU  string // "gpu-3"
+	Kind HealthKind
+	Text string   // "gpu-3 3g.40gb@4: XID 94 on instance 2: needs a reset of the GPU"
+	Pods []string // "namespace/name" of those that hold what the change is about
+}
+
+// maxJournal is how many changes a reader may lag behind.
+const maxJournal = 64
+
+// noteEvery spaces out what is told of applications' errors on one GPU.
+const noteEvery = time.Minute
+
+// journal is the last changes, and what waits to be told.
+type journal struct {
+	changes []HealthChange
+	seq     uint64
+	notes   map[string]note // by UUID
+}
+
+// note gathers applications' errors on a GPU.
+type note struct {
+	told time.Time
+	xids map[uint64]int
+	pods []string
+}
+
+func (j *journal) add(c HealthChange) {
+	j.seq++
+	c.Seq = j.seq
+	j.changes = append(slices.Clone(j.changes[max(0, len(j.changes)+1-maxJournal):]), c) // views have the one before
+}
+
+// part is one device of a GPU: the GPU itself, or an instance.
+type part struct {
+	gi   int
+	name string // "gpu-3", "gpu-3 3g.40gb@4"
+}
+
+func partsOf(g devices.GPU) []part {
+	if !g.MIG.Mode.Current {
+		return []part{{health.Whole, g.Name()}}
+	}
+	parts := []part{}
+	for _, i := range g.MIG.Instances {
+		parts = append(parts, part{i.GI, g.Name() + " " + i.Slot.String()})
+	}
+	if len(parts) == 0 {
+		parts = append(parts, part{health.Whole, g.Name()})
+	}
+	return parts
+}
+
+// enter compares the devices of a GPU before and after a visit.
+func (j *journal) enter(g devices.GPU, before, after health.State, changes []health.Change, holders map[int][]string, now time.Time) {
+	fell, rose := []part{}, []part{}
+	for _, p := range partsOf(g) {
+		was, is := before.Device(p.gi).Health, after.Device(p.gi).Health
+		switch {
+		case was != health.Unhealthy && is == health.Unhealthy:
+			fell = append(fell, p)
+		case was == health.Unhealthy && is == health.Healthy:
+			rose = append(rose, p)
+		}
+	}
+	worse := slices.ContainsFunc(changes, func(c health.Change) bool { return c.Kind == health.Escalated })
+	if worse && len(fell) == 0 {
+		fell = slices.DeleteFunc(partsOf(g), func(p part) bool { return after.Device(p.gi).Health != health.Unhealthy })
+	}
+	if len(fell) > 0 {
+		j.add(HealthChange{GPU: g.Name(), Kind: BecameUnhealthy, Pods: podsOn(fell, holders), Text: names(fell) + ": " + after.Device(fell[0].gi).Reason})
+	}
+	if len(rose) > 0 {
+		j.add(HealthChange{GPU: g.Name(), Kind: BecameHealthy, Pods: podsOn(rose, holders), Text: names(rose) + ": healthy again: " + healedBy(changes)})
+	}
+	j.note(g, changes, holders, now)
+}
+
+func healedBy(changes []health.Change) string {
+	texts := []string{}
+	for _, c := range changes {
+		if c.Kind == health.Healed {
+			texts = append(texts, fmt.Sprintf("%s (%s)", c.Evidence, c.Fault))
+		}
+	}
+	return strings.Join(slices.Compact(texts), "; ")
+}
+
+func names(parts []part) string {
+	all := []string{}
+	for _, p := range parts {
+		all = append(all, p.name)
+	}
+	return strings.Join(all, ", ")
+}
+
+func podsOn(parts []part, holders map[int][]string) []string {
+	pods := slices.Clone(holders[devices.NoInstance])
+	for _, p := range parts {
+		pods = append(pods, holders[p.gi]...)
+	}
+	slices.Sort(pods)
+	return slices.Compact(pods)
+}
+
+// note tells of applications' errors at once when there were none for a while, and otherwise gathers them.
+func (j *journal) note(g devices.GPU, changes []health.Change, holders map[int][]string, now time.Time) {
+	n := j.notes[g.UUID]
+	for _, c := range changes {
+		if c.Kind != health.Noted || c.Fault.Source != health.XID {
+			continue
+		}
+		if n.xids == nil {
+			n.xids = map[uint64]int{}
+		}
+		n.xids[c.Fault.XID]++
+		n.pods = append(n.pods, holders[c.Fault.GI]...)
+		if c.Fault.GI != devices.NoInstance {
+			n.pods = append(n.pods, holders[devices.NoInstance]...)
+		}
+	}
+	slices.Sort(n.pods)
+	n.pods = slices.Compact(n.pods)
+	if len(n.xids) > 0 && now.Sub(n.told) >= noteEvery {
+		j.add(HealthChange{GPU: g.Name(), Kind: XIDsNoted, Pods: n.pods, Text: g.Name() + ": " + n.String()})
+		n = note{told: now}
+	}
+	if j.notes == nil {
+		j.notes = map[string]note{}
+	}
+	j.notes[g.UUID] = n
+}
+
+// maxXIDsTold bounds a text.
+const maxXIDsTold = 8
+
+func (n note) String() string {
+	texts := []string{}
+	for _, xid := range slices.Sorted(maps.Keys(n.xids)) {
+		text := fmt.Sprintf("XID %d", xid)
+		if times := n.xids[xid]; times > 1 {
+			text += fmt.Sprintf(" (%d times)", times)
+		}
+		texts = append(texts, text)
+	}
+	if more := len(texts) - maxXIDsTold; more > 0 {
+		texts = append(texts[:maxXIDsTold], fmt.Sprintf("%d others", more))
+	}
+	return strings.Join(texts, ", ") + ": an application's error, the GPU goes on"
+}

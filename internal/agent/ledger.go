@@ -1,0 +1,185 @@
+// SPDX-License-Identifier: Apache-2.0
+// SPDX-FileCopyrightText: The GPUSlice Authors
+
+package agent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"reflect"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"k8s.io/klog/v2"
+
+	"gpuslice/internal/state"
+	"gpuslice/pkg/devices"
+	"gpuslice/pkg/health"
+)
+
+// ledger is the health of every GPU, by UUID. All but the queue is guarded as hardware is, by converging.
+type ledger struct {
+	patients map[string]patient
+	kept     map[string]state.Health // as it is on disk
+	saved    map[string]time.Time
+	problems []Problem        // of what could not be read at the start
+	idle     []devices.GPU    // sick, and nobody uses them
+	hands    map[string]hands // by UUID
+	journal  journal
+
+	mu    sync.Mutex
+	queue []devices.Report
+	lost  uint64 // reports beyond maxQueue
+}
+
+// maxQueue bounds the reports that wait for a pass: XIDs come in storms.
+const maxQueue = 4096
+
+// countsEvery is how often counts alone are written: they only ever grow, and a storm must not wear a disk out.
+const countsEvery = time.Minute
+
+func (a *Agent) loadHealth() error {
+	all, bad, err := a.store.Healths()
+	if err != nil {
+		return err
+	}
+	a.ledger = ledger{patients: map[string]patient{}, kept: map[string]state.Health{}, saved: map[string]time.Time{}, hands: map[string]hands{}}
+	for _, h := range all {
+		a.ledger.patients[h.UUID], a.ledger.kept[h.UUID] = patient{Health: h}, h
+	}
+	for _, b := range bad {
+		a.ledger.problems = append(a.ledger.problems, Problem{Reason: ReasonStateUnreadable, Message: b.Error()})
+	}
+	return nil
+}
+
+// Report takes an event of a GPU in; the next pass follows at once.
+func (a *Agent) Report(r devices.Report) {
+	if r.PCI != "" {
+		a.ledger.push(r)
+	}
+	a.Kick()
+}
+
+func (l *ledger) push(r devices.Report) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if len(l.queue) >= maxQueue {
+		l.lost++
+		return
+	}
+	l.queue = append(l.queue, r)
+}
+
+func (l *ledger) take() (reports map[string][]devices.Report, lost uint64) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	reports = map[string][]devices.Report{}
+	for _, r := range l.queue {
+		reports[r.PCI] = append(reports[r.PCI], r)
+	}
+	lost, l.queue, l.lost = l.lost, nil, 0
+	return reports, lost
+}
+
+// diagnose judges every GPU by the reports from before the look and by what the look read, and keeps what it finds before anybody
+// acts on it.
+func (a *Agent) diagnose(ctx context.Context, o *observation, reports map[string][]devices.Report) {
+	policy, err := health.ParsePolicy(o.input.config.xids())
+	if err != nil { // the config's own checks have refused it before
+		klog.FromContext(ctx).Error(err, "Overrides of XIDs ignored")
+	}
+	o.health, o.access = map[string]health.State{}, accessLost(o.node.GPUs)
+	told, problems := readAnnotations(o.input.annotations, o.node.GPUs)
+	o.problems = slices.Concat(o.problems, a.ledger.problems, problems)
+	if o.access {
+		o.problems = append(o.problems, Problem{Reason: ReasonAccessLost, Message: fmt.Sprintf(
+			"all %d GPUs are lost at once, which is taken for this process's way to them: they are offered as before", len(o.node.GPUs))})
+	}
+	for _, g := range o.node.GPUs {
+		if g.UUID == "" || g.Unsupported != nil {
+			continue
+		}
+		before := a.ledger.patients[g.UUID]
+		before.UUID = g.UUID
+		after, changes := before.diagnose(policy, visit{
+			gpu: g, boot: a.store.BootID(), load: o.node.Load, reports: reports[g.PCI], access: o.access,
+			reported: told.reported[g.UUID], cleared: told.cleared[g.UUID],
+		}, time.Now())
+		a.ledger.patients[g.UUID], o.health[g.UUID] = after, after.State
+		if err := a.ledger.keep(a.store, after.Health, time.Now()); err != nil {
+			o.problems = append(o.problems, Problem{GPU: g.Name(), Reason: ReasonStateNotKept, Message: err.Error()})
+		}
+		a.ledger.journal.enter(g, before.State, after.State, changes, holdersOn(o.usage, g), time.Now())
+		if g.Fault != nil && !g.Lost && errors.Is(g.Fault, devices.ErrLost) && !errors.Is(g.Fault, devices.ErrGone) {
+			a.Kick() // another session has to say so before it is believed
+		}
+	}
+}
+
+// keep writes what changed: faults at once, counts every now and then.
+func (l *ledger) keep(store Store, h state.Health, now time.Time) error {
+	was := l.kept[h.UUID]
+	counted := h
+	counted.State.Counts, counted.State.Others = was.State.Counts, was.State.Others
+	switch {
+	case reflect.DeepEqual(h, was), h.IsEmpty() && was.UUID == "":
+		return nil
+	case reflect.DeepEqual(counted, was) && now.Sub(l.saved[h.UUID]) < countsEvery:
+		return nil
+	}
+	return l.write(store, h)
+}
+
+// failures says, by UUID, why the agent's last reset of a GPU failed.
+func (l *ledger) failures() map[string]string {
+	why := map[string]string{}
+	for uuid, p := range l.patients {
+		if p.failure != "" {
+			why[uuid] = p.failure
+		}
+	}
+	return why
+}
+
+// accessLost says that every GPU of several is lost at once.
+func accessLost(gpus []devices.GPU) bool {
+	asked := slices.DeleteFunc(slices.Clone(gpus), func(g devices.GPU) bool {
+		return g.Released != "" || g.Unsupported != nil || errors.Is(g.Fault, devices.ErrGone)
+	})
+	return len(asked) > 1 && !slices.ContainsFunc(asked, func(g devices.GPU) bool { return !errors.Is(g.Fault, devices.ErrLost) })
+}
+
+// holdersOn names the pods that hold something of a GPU, by the instance they hold; NoInstance is all of it.
+func holdersOn(u Usage, g devices.GPU) map[int][]string {
+	used, held := u.of(g), map[int][]string{}
+	held[devices.NoInstance] = podsOf(used.GPU)
+	for gi, by := range used.Instances {
+		held[gi] = podsOf(by)
+	}
+	return held
+}
+
+// podsOf picks "namespace/pod" of the holders that are containers.
+func podsOf(holders []string) []string {
+	pods := []string{}
+	for _, h := range holders {
+		if part := strings.Split(h, "/"); len(part) == 3 && !strings.Contains(h, " ") {
+			pods = append(pods, part[0]+"/"+part[1])
+		}
+	}
+	slices.Sort(pods)
+	return slices.Compact(pods)
+}
+
+// xids are the overrides of the config.
+func (c Config) xids() map[string]string {
+	if c.Health == nil {
+		return nil
+	}
+	return maps.Clone(c.Health.XIDs)
+}
