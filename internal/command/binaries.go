@@ -3,11 +3,11 @@
 
 package command
 
-// GPUPlugin is the agent with both front ends, and the admin's questions about a node.
+// GPUPlugin is the agent with both front ends, the admin's questions about a node, and what acts on the cluster.
 func GPUPlugin() Binary {
 	return Binary{
 		Name: "gpu-plugin", APIs: "device-plugin,dra",
-		Commands: []Command{RunCommand(), InventoryCommand(), PlanCommand(), ValidateCommand(), ConvertCommand(), VersionCommand()},
+		Commands: []Command{RunCommand(), InventoryCommand(), PlanCommand(), ValidateCommand(), ConvertCommand(), CordonCommand(), VersionCommand()},
 	}
 }
 

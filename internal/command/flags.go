@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"gpuslice/internal/agent"
+	"gpuslice/internal/cordon"
 )
 
 // Flags is the command line after parsing. Every command knows every flag, so that one line of flags serves plan and run.
@@ -44,9 +45,12 @@ type Flags struct {
 	DevicePluginConfig string
 	MIGPartedConfig    string
 	Selected           string
-	Verbosity          int
-	LogFormat          string
-	set                map[string]bool
+	// What cordon does, and where its Lease is.
+	Cordon         cordon.Settings
+	LeaseNamespace string
+	Verbosity      int
+	LogFormat      string
+	set            map[string]bool
 }
 
 func parseFlags(b Binary, c Command, args []string, errors io.Writer) (*Flags, error) {
@@ -74,6 +78,7 @@ func parseFlags(b Binary, c Command, args []string, errors io.Writer) (*Flags, e
 	set.StringVar(&f.DevicePluginConfig, "device-plugin-config", "", "for convert: a config of NVIDIA's device plugin")
 	set.StringVar(&f.MIGPartedConfig, "mig-parted-config", "", "for convert: a config of mig-parted, or builtin for the well-known ones")
 	set.StringVar(&f.Selected, "selected", "", "for convert: the name of the config in that of mig-parted")
+	ofCordon := cordonFlags(set, f)
 	set.IntVar(&f.Verbosity, "v", 0, "verbosity of the log: 0, 2, 4 or 6")
 	set.StringVar(&f.LogFormat, "log-format", "text", "text or json")
 	apis := set.String("api", b.APIs, "which APIs to serve: device-plugin, dra, or both with a comma")
@@ -86,6 +91,9 @@ func parseFlags(b Binary, c Command, args []string, errors io.Writer) (*Flags, e
 	}
 	set.Visit(func(x *flag.Flag) { f.set[x.Name] = true })
 	f.DevRoot = cmp.Or(f.DevRoot, f.DriverRoot)
+	if err := ofCordon.into(f); err != nil {
+		return nil, err
+	}
 	return f, f.check(*apis, *labels)
 }
 

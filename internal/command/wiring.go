@@ -24,15 +24,9 @@ import (
 // client reaches the API server. The device plugin alone with a config file does without one and then reports locally only.
 func (f *Flags) client() (kubernetes.Interface, error) {
 	needed := strings.HasPrefix(f.Config, "configmap:") || slices.Contains(f.APIs, agent.DRA)
-	var config *rest.Config
-	var err error
-	if f.Kubeconfig != "" {
-		config, err = clientcmd.BuildConfigFromFlags("", f.Kubeconfig)
-	} else {
-		config, err = rest.InClusterConfig()
-		if err != nil && !needed {
-			return nil, nil //nolint:nilnil // no client is a way to run
-		}
+	config, err := f.apiServer()
+	if err != nil && f.Kubeconfig == "" && !needed {
+		return nil, nil //nolint:nilnil // no client is a way to run
 	}
 	if err != nil {
 		return nil, fmt.Errorf("reach the API server: %w", err)
@@ -40,6 +34,17 @@ func (f *Flags) client() (kubernetes.Interface, error) {
 	if needed && f.NodeName == "" {
 		return nil, fmt.Errorf("--node-name is needed with --config=configmap:... and with --api=dra")
 	}
+	return clientFor(config)
+}
+
+func (f *Flags) apiServer() (*rest.Config, error) {
+	if f.Kubeconfig != "" {
+		return clientcmd.BuildConfigFromFlags("", f.Kubeconfig)
+	}
+	return rest.InClusterConfig()
+}
+
+func clientFor(config *rest.Config) (kubernetes.Interface, error) {
 	config.QPS = -1 // the server's own fairness decides
 	client, err := kubernetes.NewForConfig(config)
 	if err != nil {

@@ -28,7 +28,7 @@ const root = "../.."
 var layers = [][]string{
 	{"cmd/"},
 	{"internal/command"},
-	{"internal/deviceplugin", "internal/dra", "internal/limits", "internal/report", "internal/usage", "internal/daemon", "internal/source", "internal/containers"},
+	{"internal/deviceplugin", "internal/dra", "internal/limits", "internal/report", "internal/usage", "internal/daemon", "internal/source", "internal/containers", "internal/cordon"},
 	{"internal/agent"},
 	{"internal/config/nvidia"},
 	{"internal/config", "internal/state", "internal/kubelet", "internal/cgroup", "internal/schema", "internal/beat"},
@@ -141,6 +141,21 @@ func TestHealthHasNoClock(t *testing.T) {
 			}
 		}
 	})
+}
+
+// What acts on the cluster is a process of its own (ADR 0015): it uses nothing of the node agent's, and the agent nothing of its.
+func TestCordonAndAgentAreStrangers(t *testing.T) {
+	for _, p := range packages(t) {
+		path := strings.TrimPrefix(p.ImportPath, "gpuslice/")
+		for _, i := range p.Imports {
+			if path == "internal/cordon" && strings.HasPrefix(i, "gpuslice/") {
+				t.Errorf("%s imports %s", path, i)
+			}
+			if i == "gpuslice/internal/cordon" && path != "internal/command" && !strings.HasPrefix(path, "test/") {
+				t.Errorf("%s imports %s", path, i)
+			}
+		}
+	}
 }
 
 func TestCGOStaysInOnePackage(t *testing.T) {
