@@ -128,7 +128,7 @@ func (a *Agent) withdraw(o observation, targets, runnable []Target) error {
 		plans[i] = t.Plan
 	}
 	small := shrink(*current, plans)
-	small.Targets = targets
+	small.Targets, small.Changes = targets, a.ledger.journal.changes
 	return a.publish(small, o.answers)
 }
 

@@ -84,6 +84,8 @@ type View struct {
 	MIGConfig  MIGConfig
 	// chooser knows the links of the whole GPUs, by UUID; nil where nobody is to choose.
 	chooser *topology.Chooser
+	// Free counts the healthy ids of each list that nobody holds.
+	Free map[string]int
 	// Changes are the last changes of health.
 	Changes []HealthChange
 	// MemoryLimit says whether shares are held to their part of the memory; "" = no policy asks for it.
@@ -128,6 +130,7 @@ func build(c Config, apis []API, targets []Target, n devices.Node, u Usage) View
 		}
 	}
 	v.retain(u)
+	v.count(u)
 	v.Problems = sortProblems(append(v.Problems, splitResources(v.Devices)...))
 	return v
 }
@@ -198,6 +201,23 @@ func (v *View) retain(u Usage) {
 			continue
 		}
 		v.Lists[a.Resource] = append(v.Lists[a.Resource], Listed{ID: a.ID, NUMA: -1, Fault: "no longer offered, in use by " + a.Holder})
+	}
+}
+
+// count counts what is free, device by device, so that nobody has to subtract what is held from what is healthy.
+func (v *View) count(u Usage) {
+	v.Free = map[string]int{}
+	for resource, list := range v.Lists {
+		held := map[string]bool{}
+		for _, a := range u.Allocations {
+			held[a.ID] = held[a.ID] || a.Resource == resource
+		}
+		v.Free[resource] = 0
+		for _, l := range list {
+			if l.Fault == "" && !held[l.ID] {
+				v.Free[resource]++
+			}
+		}
 	}
 }
 

@@ -27,6 +27,7 @@ import (
 	"gpuslice/internal/report"
 	"gpuslice/internal/source"
 	"gpuslice/internal/state"
+	"gpuslice/internal/usage"
 	"gpuslice/pkg/cdi"
 	"gpuslice/pkg/devices"
 )
@@ -76,7 +77,7 @@ func (p *process) run(ctx context.Context) error {
 	p.waitFor("starting")
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error {
-		return daemon.Serve(ctx, p.flags.Listen, daemon.Endpoints{Ready: p.ready, Status: p.status})
+		return daemon.Serve(ctx, p.flags.Listen, daemon.Endpoints{Ready: p.ready, Status: p.status, Metrics: usage.Handler(usage.NewHealth(p))})
 	})
 	group.Go(func() error { return p.own(ctx) })
 	err := group.Wait()
@@ -105,6 +106,14 @@ func (p *process) ready() error {
 		}
 	}
 	return nil
+}
+
+// View implements usage.Agent; there is none before this process is the agent of the node.
+func (p *process) View() (*agent.View, <-chan struct{}) {
+	if a := p.agent.Load(); a != nil {
+		return a.View()
+	}
+	return nil, nil
 }
 
 func (p *process) status() any {

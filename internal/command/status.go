@@ -40,6 +40,7 @@ type StatusDevice struct {
 	Resource string `json:"resource"`
 	Replicas int    `json:"replicas"`
 	Fault    string `json:"fault,omitempty"`
+	Pending  string `json:"pending,omitempty"` // why it gets nothing new although it works
 	// ShareMemoryMiB is what the driver holds each share to; absent where nothing holds it.
 	ShareMemoryMiB uint64 `json:"shareMemoryMiB,omitempty"`
 }
@@ -49,6 +50,7 @@ type StatusResource struct {
 	Name      string `json:"name"`
 	Healthy   int    `json:"healthy"`
 	Unhealthy int    `json:"unhealthy"`
+	Free      int    `json:"free"` // healthy, and nobody holds it
 }
 
 // reasonWaiting is what /status says before the agent has decided anything.
@@ -77,7 +79,7 @@ func statusOf(a *agent.Agent) Status {
 		s.GPUs = append(s.GPUs, gpuStatus(view, view.Node.GPUs[i].Name(), g))
 	}
 	for _, name := range view.Resources() {
-		r := StatusResource{Name: name}
+		r := StatusResource{Name: name, Free: view.Free[name]}
 		for _, l := range view.Lists[name] {
 			if l.Fault == "" {
 				r.Healthy++
@@ -101,7 +103,7 @@ func gpuStatus(view *agent.View, name string, g InventoryGPU) StatusGPU {
 	for _, d := range view.Devices {
 		if d.GPU.PCI == g.PCI {
 			x.Devices = append(x.Devices, StatusDevice{
-				Name: d.Name, UUID: d.UUID, API: string(d.API), Resource: d.Resource, Replicas: d.Replicas, Fault: d.Fault, ShareMemoryMiB: d.ShareMemory >> 20,
+				Name: d.Name, UUID: d.UUID, API: string(d.API), Resource: d.Resource, Replicas: d.Replicas, Fault: d.Fault, Pending: d.Pending, ShareMemoryMiB: d.ShareMemory >> 20,
 			})
 		}
 	}

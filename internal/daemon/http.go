@@ -21,9 +21,11 @@ type Endpoints struct {
 	Ready func() error
 	// Status returns the document of /status.
 	Status func() any
+	// Metrics answers /metrics; nil: there are none.
+	Metrics http.Handler
 }
 
-// Serve answers /healthz, /readyz and /status on an address until ctx ends. An empty address serves nothing.
+// Serve answers /healthz, /readyz, /status and /metrics on an address until ctx ends. An empty address serves nothing.
 func Serve(ctx context.Context, address string, e Endpoints) error {
 	if address == "" {
 		return nil
@@ -57,5 +59,8 @@ func (e Endpoints) handler(ctx context.Context) http.Handler {
 			klog.FromContext(ctx).Error(err, "Status not written")
 		}
 	})
+	if e.Metrics != nil {
+		mux.Handle("GET /metrics", e.Metrics)
+	}
 	return mux
 }

@@ -74,6 +74,21 @@ func (m *Machine) Sign(number int, s Sign) error {
 	})
 }
 
+// Break is a fault as a driver tells it: the GPU needs something by the time the XID is told, and that it does is told after it.
+func (m *Machine) Break(number int, xid uint64, gi, ci int, action uint64) error {
+	err := m.onGPU(number, func(g *gpu) error {
+		g.say(Sign{devices.FieldRecoveryAction, action})
+		return nil
+	})
+	if err == nil {
+		err = m.XID(number, xid, gi, ci)
+	}
+	if err != nil || !m.hasRecoveryAction() {
+		return err
+	}
+	return m.Notify(number, devices.Event{Type: devices.EventRecoveryAction, Data: action, GI: devices.NoInstance, CI: devices.NoInstance})
+}
+
 func (g *gpu) say(s Sign) {
 	if g.signs == nil {
 		g.signs = map[int]uint64{}

@@ -30,7 +30,7 @@ var controls = []control{
 	{"persistence", "GPU on|off", 2, 2, (*Daemon).controlPersistence},
 	{"memory-limits", "GPU", 1, 1, (*Daemon).listMemoryLimits},
 	{"memory-limit", "GPU CGROUP BYTES|none", 3, 3, (*Daemon).controlMemoryLimit},
-	{"xid", "GPU XID [GI CI]", 2, 4, (*Daemon).controlXID},
+	{"xid", "GPU XID [GI CI] [action=reset]", 2, 5, (*Daemon).controlXID},
 	{"sign", "GPU NAME VALUE", 3, 3, (*Daemon).controlSign},
 	{"event", "GPU TYPE DATA", 3, 3, (*Daemon).controlEvent},
 	{"start-process", "GPU PID [slot=3g.40gb@4] [ci=0] [kind=compute|graphics|mps] [mib=N] [namespace=N/N]", 2, many, (*Daemon).startProcess},
@@ -130,6 +130,10 @@ func (d *Daemon) controlXID(w words) (string, error) {
 		return "", err
 	}
 	gi, ci := devices.NoInstance, devices.NoInstance
+	action, told := "", false
+	if action, told = strings.CutPrefix(w[len(w)-1], "action="); told {
+		w = w[:len(w)-1]
+	}
 	if len(w) > 2 {
 		if gi, err = w.number(2); err != nil {
 			return "", err
@@ -140,7 +144,14 @@ func (d *Daemon) controlXID(w words) (string, error) {
 			return "", err
 		}
 	}
-	return "", d.node.Machine.XID(n, uint64(xid), gi, ci)
+	if !told {
+		return "", d.node.Machine.XID(n, uint64(xid), gi, ci)
+	}
+	sign, err := sim.ParseSign("recovery-action", action)
+	if err != nil {
+		return "", err
+	}
+	return "", d.node.Machine.Break(n, uint64(xid), gi, ci, sign.Value)
 }
 
 func (d *Daemon) controlEvent(w words) (string, error) {
