@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"gpuslice/internal/agent"
+	"gpuslice/internal/state"
 	"gpuslice/pkg/devices"
 	"gpuslice/pkg/devices/sim"
 	"gpuslice/pkg/health"
@@ -34,15 +35,8 @@ func (n *node) sign(gpu int, name, value string) {
 // xid is an event as the hardware's watch tells it, with the recovery action that was read after it.
 func (n *node) xid(gpu int, xid uint64, gi int, action ...health.RecoveryAction) {
 	n.t.Helper()
-	view, _ := n.View()
-	for _, g := range view.Node.GPUs {
-		if g.UUID == n.uuid(gpu, "") {
-			n.Report(devices.Report{PCI: g.PCI, Event: devices.EventXID, XID: xid, GI: gi, CI: gi, Action: slices.Max(append(action, 0))})
-			n.converge()
-			return
-		}
-	}
-	n.t.Fatalf("no gpu-%d in the view", gpu)
+	n.Report(devices.Report{PCI: n.pci(gpu), Event: devices.EventXID, XID: xid, GI: gi, CI: gi, Action: slices.Max(append(action, 0))})
+	n.converge()
 }
 
 // others resets a GPU as somebody else would.
@@ -400,6 +394,68 @@ func TestResetsAreSpacedOut(t *testing.T) {
 		}
 		n.offers("gpu=1-1")
 	})
+}
+
+// A fault that comes in the middle of something is not lost, whatever it is in the middle of: every effect of a plan, an answer to the
+// kubelet, a claim that is prepared or let go.
+func TestFaultInTheMiddle(t *testing.T) {
+	claim := state.Claim{UID: "u1", Namespace: "a", Name: "c", Devices: make([]state.Device, 1)}
+	for _, call := range []string{"CreateGI", "CreateCI", "DestroyCI", "DestroyGI"} {
+		n := newNode(t, "2xh100-sxm5-80gb")
+		n.apply(layout("{mig: {slots: [3g.40gb@4, 2g.20gb@0]}}"))
+		pci, fired := n.pci(0), false
+		n.machine.SetHooks(sim.Hooks{AfterEffect: func(done string) {
+			if done == call && !fired {
+				fired = true
+				n.Report(devices.Report{PCI: pci, Event: devices.EventXID, XID: 79, GI: whole, CI: whole})
+			}
+		}})
+		n.apply(layout("{mig: {fill: 1g}}"))
+		n.converge()
+		if n.offers("mig-1g.10gb=7-7"); !fired {
+			t.Errorf("no %s", call)
+		}
+	}
+	n := newNode(t, "3xh100-sxm5-80gb")
+	n.apply(head + "layouts: {it: {}}\nnodes: [{gpus: [{select: {index: [1-2]}, layout: it, serve: dra}]}]\n")
+	n.Report(devices.Report{PCI: n.pci(0), Event: devices.EventXID, XID: 79, GI: whole, CI: whole})
+	n.Report(devices.Report{PCI: n.pci(1), Event: devices.EventXID, XID: 79, GI: whole, CI: whole})
+	if _, err := n.Allocate("nvidia.com/gpu", [][]string{{n.uuid(0, "")}}); err != nil { // what is not known yet
+		t.Fatal(err)
+	}
+	if _, err := n.Reserve(claim, []string{"gpu-1"}); err != nil {
+		t.Fatal(err)
+	}
+	n.converge()
+	n.offers("gpu=0-1")
+	if _, err := n.Allocate("nvidia.com/gpu", [][]string{{n.uuid(0, "")}}); err == nil {
+		t.Error("a sick GPU was given out")
+	}
+	if _, err := n.Reserve(claim, []string{"gpu-1"}); err != nil {
+		t.Errorf("a claim that holds the GPU gets its answer again: %v", err)
+	}
+	other := state.Claim{UID: "u2", Namespace: "a", Name: "d", Devices: make([]state.Device, 1)}
+	if _, err := n.Reserve(other, []string{"gpu-1"}); err == nil {
+		t.Error("a claim got a sick GPU that another holds")
+	}
+	n.must(n.Release("u1"))
+	n.converge()
+	if _, err := n.Reserve(other, []string{"gpu-1"}); err == nil {
+		t.Error("a claim got a sick GPU")
+	}
+}
+
+// pci is the address of a GPU.
+func (n *node) pci(gpu int) string {
+	n.t.Helper()
+	view, _ := n.View()
+	for _, g := range view.Node.GPUs {
+		if g.UUID == n.uuid(gpu, "") {
+			return g.PCI
+		}
+	}
+	n.t.Fatalf("no gpu-%d in the view", gpu)
+	return ""
 }
 
 // 1,000 XIDs in a moment are 1,000 counts and few words.
