@@ -72,7 +72,9 @@ func (x indexed) share() {
 		return
 	}
 	s := x.target.Policy.Shares[i]
-	x.device.Replicas, x.device.Resource, x.device.OnePerContainer = s.Replicas, s.Rename.As(x.device.Resource), s.OnePerContainer
+	name := s.Rename.As(x.device.Resource)
+	x.device.Renamed = name != x.device.Resource
+	x.device.Replicas, x.device.Resource, x.device.OnePerContainer = s.Replicas, name, s.OnePerContainer
 	x.device.Policy = cmp.Or(timeslice.Policy(s.Policy), timeslice.Spread)
 }
 

@@ -35,6 +35,7 @@ type Device struct {
 	API      API
 	Resource string // "nvidia.com/mig-3g.40gb"
 	Replicas int    // 1 = exclusive
+	Renamed  bool   // its shares have another name than it would have alone
 	Policy   timeslice.Policy
 	Fault    string // why it is unhealthy; empty = healthy
 	// Cause is the fault behind Fault or Pending where the GPU has one; the zero value is a GPU that does not answer now.
@@ -78,6 +79,7 @@ type View struct {
 	Devices    []Device
 	Lists      map[string][]Listed // by resource name
 	Problems   []Problem
+	Ways       []Way // in which the GPUs are to be offered
 	// Unseen says that this process does not know which GPUs there are: none in the view does not mean none on the node.
 	Unseen     bool
 	ConfigHash string
@@ -110,7 +112,7 @@ func (v *View) Resources() []string { return slices.Sorted(maps.Keys(v.Lists)) }
 func build(c Config, apis []API, targets []Target, n devices.Node, u Usage) View {
 	v := View{Node: n, Targets: targets, Lists: map[string][]Listed{}, MIGConfig: c.MIGConfig, Problems: slices.Clone(c.Problems)}
 	offers, problems := offeringsOf(c, apis, targets, u.Claims)
-	v.Problems = append(v.Problems, problems...)
+	v.Ways, v.Problems = waysOf(targets, offers), append(v.Problems, problems...)
 	for i, t := range targets {
 		v.Problems = append(v.Problems, t.Problems...)
 		for _, d := range offers[i].devices {

@@ -195,7 +195,7 @@ func (p *process) serve(ctx context.Context, a *agent.Agent, hw *devices.Hardwar
 	group.Go(func() error { return hw.Watch(ctx, a.Report) })
 	group.Go(func() error { return exitWhenExhausted(ctx, hw) })
 	if client != nil && f.NodeName != "" {
-		group.Go(func() error { return report.Node(ctx, client, f.NodeName, a) })
+		group.Go(func() error { return report.Node(ctx, client, f.NodeName, a, f.hosts()) })
 		group.Go(func() error { return report.Events(ctx, client, f.NodeName, a) })
 		group.Go(func() error { return report.Health(ctx, client, f.NodeName, a) })
 	}

@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"gpuslice/internal/agent"
+	"gpuslice/internal/features"
 	"gpuslice/pkg/devices"
 )
 
@@ -38,6 +39,8 @@ type Facts struct {
 	Memory  agent.MemoryLimit
 	Unified bool // some GPU works in the host's memory
 	Health  HealthFacts
+	// Features are the labels that follow from the GPUs; FactsOf leaves them to who knows the host.
+	Features features.Set
 }
 
 // FactsOf turns a view into what is reported. It is pure.

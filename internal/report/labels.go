@@ -5,17 +5,21 @@ package report
 
 import (
 	"context"
-	"fmt"
+	"encoding/json"
+	"errors"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	applycorev1 "k8s.io/client-go/applyconfigurations/core/v1"
 	"k8s.io/client-go/kubernetes"
 
+	"gpuslice/internal/agent"
 	"gpuslice/internal/config/nvidia"
+	"gpuslice/internal/features"
 )
 
 // MemoryLimitLabel says of a node with memory: share whether shares are held to their part: none or enforced.
@@ -24,54 +28,135 @@ const MemoryLimitLabel = "gpuslice.dev/memory-limit"
 // UnifiedMemoryLabel is "true" on a node where a GPU has no memory of its own and works in the host's.
 const UnifiedMemoryLabel = "gpuslice.dev/memory-unified"
 
-// labels are all that this manager writes, by key; "" is a label that shall not be.
-func (f Facts) labels() map[string]string {
-	unified := ""
-	if f.Unified {
-		unified = "true"
+// TimestampLabel is when the labels of a node were first written, in seconds of Unix. It stays: a restart is no news of a node.
+const TimestampLabel = "nvidia.com/gfd.timestamp"
+
+// Hosts reads what is known of a node beside its driver.
+type Hosts func(*agent.View) features.Host
+
+func (h Hosts) of(v *agent.View) features.Host {
+	if h == nil || v == nil {
+		return features.Host{}
 	}
-	return map[string]string{nvidia.MIGPartedStateLabel: f.MIG.State, MemoryLimitLabel: string(f.Memory), UnifiedMemoryLabel: unified}
+	return h(v)
 }
 
-// tellLabels applies the labels in one go, because what a manager leaves out of an application it takes away.
-func tellLabels(ctx context.Context, client kubernetes.Interface, node *corev1.Node, f Facts) error {
-	want, news := map[string]string{}, false
-	for key, value := range f.labels() {
-		has, labelled := node.Labels[key]
-		switch {
-		case value != "":
+// labels are all that this manager writes over those that it wrote before; what is left out goes.
+func (f Facts) labels(node *corev1.Node, ours map[string]string) map[string]string {
+	before := maps.Clone(ours)
+	for _, key := range []string{nvidia.MIGPartedStateLabel, MemoryLimitLabel, TimestampLabel} {
+		delete(before, key)
+	}
+	want := f.Features.Over(before)
+	if f.Unified {
+		want[UnifiedMemoryLabel] = "true"
+	} else if !f.Features.Partial {
+		delete(want, UnifiedMemoryLabel)
+	}
+	for key, value := range map[string]string{nvidia.MIGPartedStateLabel: f.MIG.State, MemoryLimitLabel: string(f.Memory)} {
+		if value != "" {
 			want[key] = value
-			news = news || has != value
-		case labelled && owns(node, key): // not somebody else's
-			news = true
 		}
 	}
-	if !news {
+	_, labelled := node.Labels[TimestampLabel]
+	written, isOurs := ours[TimestampLabel]
+	switch {
+	case len(want) == 0:
+	case isOurs:
+		want[TimestampLabel] = written
+	case !labelled:
+		want[TimestampLabel] = strconv.FormatInt(time.Now().Unix(), 10)
+	}
+	return want
+}
+
+// tellLabels applies the labels in one go, because what a manager leaves out of an application it takes away. Labels that another
+// manager holds stay as that manager wrote them, and the others are applied.
+func tellLabels(ctx context.Context, client kubernetes.Interface, node *corev1.Node, f Facts) error {
+	ours := ownedBy(fieldManager, node)
+	want := f.labels(node, ours)
+	if !isNews(node, ours, want) {
 		return nil
 	}
-	return label(ctx, client, node.Name, want)
-}
-
-// owns says that we applied a label and nobody has taken it over.
-func owns(node *corev1.Node, key string) bool {
-	return slices.ContainsFunc(node.ManagedFields, func(f metav1.ManagedFieldsEntry) bool {
-		return f.Manager == fieldManager && f.Operation == metav1.ManagedFieldsOperationApply && f.FieldsV1 != nil &&
-			strings.Contains(f.FieldsV1.GetRawString(), `"f:`+key+`"`)
-	})
-}
-
-// label applies labels and takes away those of ours that are not among them. It does not force: who else writes a label is in the error.
-func label(ctx context.Context, client kubernetes.Interface, node string, labels map[string]string) error {
-	want := applycorev1.Node(node)
-	if len(labels) > 0 {
-		want = want.WithLabels(labels)
+	err := label(ctx, client, node.Name, want)
+	holders := holdersOf(err, want)
+	if len(holders) == 0 {
+		return err
 	}
-	if _, err := client.CoreV1().Nodes().Apply(ctx, want, metav1.ApplyOptions{FieldManager: fieldManager}); err != nil {
-		texts := []string{}
-		for _, key := range slices.Sorted(maps.Keys(labels)) {
-			texts = append(texts, key+"="+labels[key])
+	for key := range holders {
+		delete(want, key)
+	}
+	if err := label(ctx, client, node.Name, want); err != nil {
+		return err
+	}
+	return heldError{node: node.Name, holders: holders}
+}
+
+func isNews(node *corev1.Node, ours, want map[string]string) bool {
+	for key, value := range want {
+		if has, labelled := node.Labels[key]; !labelled || has != value {
+			return true
 		}
-		return fmt.Errorf("label node %s with %s: %w", node, strings.Join(texts, ","), err)
 	}
-	return nil
+	for key := range ours {
+		if _, wanted := want[key]; !wanted {
+			return true
+		}
+	}
+	return false
+}
+
+// ownedBy lists the labels that a manager applied and that nobody has taken over.
+func ownedBy(manager string, node *corev1.Node) map[string]string {
+	owned := map[string]string{}
+	for _, entry := range node.ManagedFields {
+		if entry.Manager != manager || entry.Operation != metav1.ManagedFieldsOperationApply || entry.FieldsV1 == nil {
+			continue
+		}
+		var fields struct {
+			Metadata struct {
+				Labels map[string]json.RawMessage `json:"f:labels"`
+			} `json:"f:metadata"`
+		}
+		if json.Unmarshal(entry.FieldsV1.GetRawBytes(), &fields) != nil {
+			continue
+		}
+		for field := range fields.Metadata.Labels {
+			key, isKey := strings.CutPrefix(field, "f:")
+			if value, labelled := node.Labels[key]; isKey && labelled {
+				owned[key] = value
+			}
+		}
+	}
+	return owned
+}
+
+// heldError says who else writes labels of ours, by label.
+type heldError struct {
+	node    string
+	holders map[string]string
+}
+
+func (e heldError) Error() string {
+	byManager := map[string][]string{}
+	for _, key := range slices.Sorted(maps.Keys(e.holders)) {
+		byManager[e.holders[key]] = append(byManager[e.holders[key]], key)
+	}
+	texts := []string{}
+	for _, manager := range slices.Sorted(maps.Keys(byManager)) {
+		texts = append(texts, manager+" holds "+strings.Join(byManager[manager], ", "))
+	}
+	return "label node " + e.node + ": " + strings.Join(texts, "; ") + "; they stay as they are until nobody else writes them"
+}
+
+// isHeld says that everything was told but what another manager holds.
+func isHeld(err error) bool {
+	_, held := errors.AsType[heldError](err)
+	return held
+}
+
+// holdsState says that another manager holds the label with the state of the MIG config.
+func holdsState(err error) bool {
+	held, _ := errors.AsType[heldError](err)
+	return held.holders[nvidia.MIGPartedStateLabel] != ""
 }

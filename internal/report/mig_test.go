@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -86,7 +87,7 @@ func newCluster(t *testing.T) *cluster {
 	c := &cluster{t: t, client: client, views: &views{view: &agent.View{}, changed: make(chan struct{})}}
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
-	go func() { ended <- report.Node(ctx, client, "n1", c.views) }()
+	go func() { ended <- report.Node(ctx, client, "n1", c.views, nil) }()
 	t.Cleanup(func() {
 		cancel()
 		if err := <-ended; err != nil {
@@ -111,7 +112,7 @@ func (c *cluster) until(what string, is func() bool) {
 	start, tick := time.Now(), time.NewTicker(50*time.Millisecond)
 	defer tick.Stop()
 	for !is() {
-		if time.Since(start) > 50*time.Second {
+		if time.Since(start) > 90*time.Second {
 			c.t.Fatalf("not there: %s; node has %v", what, c.node().Labels)
 		}
 		<-tick.C
@@ -164,6 +165,11 @@ func TestMIGStateIsWritten(t *testing.T) {
 
 // A label that somebody else wrote is not taken by force, and not taken away when nobody asks us.
 func TestForeignStateLabelStays(t *testing.T) {
+	synctest.Test(t, foreignStateLabelStays)
+}
+
+func foreignStateLabelStays(t *testing.T) {
+	t.Helper()
 	c := newCluster(t)
 	n := c.node()
 	n.Labels[stateLabel] = "success"

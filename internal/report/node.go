@@ -16,6 +16,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"gpuslice/internal/agent"
+	"gpuslice/internal/features"
 )
 
 // Agent is what is reported about.
@@ -32,8 +33,8 @@ const retryEvery = 2 * time.Second
 // tellAgain is how often a Node is looked at although nothing has changed here: it may have been made anew, or edited.
 const tellAgain = time.Minute
 
-// Node keeps condition and annotation of a Node in step with the view until ctx ends.
-func Node(ctx context.Context, client kubernetes.Interface, name string, a Agent) error {
+// Node keeps condition, annotation and labels of a Node in step with the view until ctx ends.
+func Node(ctx context.Context, client kubernetes.Interface, name string, a Agent, hosts Hosts) error {
 	var told Facts
 	said := "" // why it could not be told
 	again := time.NewTicker(tellAgain)
@@ -41,14 +42,16 @@ func Node(ctx context.Context, client kubernetes.Interface, name string, a Agent
 	for {
 		view, changed := a.View()
 		facts := FactsOf(view)
+		facts.Features = features.Of(view, hosts.of(view))
 		var retry <-chan time.Time
 		if facts != told {
-			if err := tell(ctx, client, name, told, facts); err == nil {
-				told, said = facts, ""
-			} else if retry = time.After(retryEvery); said != err.Error() {
-				said = err.Error()
-				klog.FromContext(ctx).Error(err, "Node not told; trying again")
+			err := tell(ctx, client, name, told, facts)
+			if err == nil || isHeld(err) { // what others hold is tried again with everything else, every so often
+				told = facts
+			} else {
+				retry = time.After(retryEvery)
 			}
+			said = complain(ctx, err, said)
 		}
 		select {
 		case <-ctx.Done():
@@ -59,6 +62,17 @@ func Node(ctx context.Context, client kubernetes.Interface, name string, a Agent
 			told = Facts{MIG: told.MIG}
 		}
 	}
+}
+
+// complain logs an error once, and returns what was said last.
+func complain(ctx context.Context, err error, said string) string {
+	if err == nil {
+		return ""
+	}
+	if said != err.Error() {
+		klog.FromContext(ctx).Error(err, "Node not told; trying again")
+	}
+	return err.Error()
 }
 
 func tell(ctx context.Context, client kubernetes.Interface, name string, told, f Facts) error {
@@ -78,10 +92,14 @@ func tell(ctx context.Context, client kubernetes.Interface, name string, told, f
 	if f.Reason == reasonStarting {
 		return nil // labels of an earlier process stay until it is known better
 	}
-	if err := tellLabels(ctx, client, node, f); err != nil {
+	held := tellLabels(ctx, client, node, f)
+	if held != nil && (!isHeld(held) || holdsState(held)) {
+		return held
+	}
+	if err := tellMIG(ctx, client, node, told.MIG, f.MIG); err != nil {
 		return err
 	}
-	return tellMIG(ctx, client, node, told.MIG, f.MIG)
+	return held
 }
 
 // tellAnnotations leaves the count of an earlier process until there is another.

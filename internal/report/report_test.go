@@ -25,6 +25,7 @@ import (
 	clienttesting "k8s.io/client-go/testing"
 
 	"gpuslice/internal/agent"
+	"gpuslice/internal/features"
 	"gpuslice/internal/report"
 )
 
@@ -95,7 +96,7 @@ func TestNodeFollowsTheView(t *testing.T) {
 	v := &views{view: &agent.View{ConfigHash: "h1"}, changed: make(chan struct{})}
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
-	go func() { ended <- report.Node(ctx, client, "n1", v) }()
+	go func() { ended <- report.Node(ctx, client, "n1", v, nil) }()
 	has := func(status corev1.ConditionStatus, hash string) {
 		t.Helper()
 		start, tick := time.Now(), time.NewTicker(50*time.Millisecond)
@@ -106,7 +107,8 @@ func TestNodeFollowsTheView(t *testing.T) {
 				t.Fatal(err)
 			}
 			ready := len(n.Status.Conditions) == 2 && n.Status.Conditions[0].Status == status
-			if ready && n.Annotations[report.HashAnnotation] == hash && n.Annotations["mine"] == "stays" {
+			labelled := n.Labels[features.ModeLabel] == "none"
+			if ready && labelled && n.Annotations[report.HashAnnotation] == hash && n.Annotations["mine"] == "stays" {
 				return
 			}
 			if time.Since(start) > 50*time.Second {
@@ -181,7 +183,7 @@ func TestNodeIsToldAgain(t *testing.T) {
 		v := &views{view: &agent.View{ConfigHash: "h1"}, changed: make(chan struct{})}
 		ctx, cancel := context.WithCancel(t.Context())
 		ended := make(chan error, 1)
-		go func() { ended <- report.Node(ctx, client, "n1", v) }()
+		go func() { ended <- report.Node(ctx, client, "n1", v, nil) }()
 		told := func() bool {
 			synctest.Wait()
 			n, err := client.CoreV1().Nodes().Get(t.Context(), "n1", metav1.GetOptions{})
