@@ -156,7 +156,7 @@ func (a *Agent) apply(ctx context.Context, now, announced []Target) map[string]e
 // viewOf builds the view and compares what was asked for with what was read back (P4).
 func (a *Agent) viewOf(o observation, targets []Target, applied map[string]error) View {
 	v := build(o.input.config, a.opts.APIs, targets, o.node, o.usage)
-	v.Changes = a.ledger.journal.changes
+	v.Changes, v.Labels = a.ledger.journal.changes, o.input.labels
 	v.ConfigHash, v.chooser, v.MemoryLimit, v.Unseen = o.input.hash, a.linked.chooser, o.limits.verdict, o.unseen
 	v.Problems = slices.Concat(v.Problems, o.input.problems, o.input.partProblems(), o.problems, o.limits.problems, a.injection(o), a.unknowns(o))
 	waiting := map[string]bool{}

@@ -458,6 +458,26 @@ func (n *node) pci(gpu int) string {
 	return ""
 }
 
+// H15: what is free is counted device by device: a GPU that is allocated and sick is not minus one.
+func TestFreeIsNeverNegative(t *testing.T) {
+	n := newNode(t, "2xl40s")
+	n.converge()
+	free := func(want int) {
+		t.Helper()
+		n.converge()
+		if view, _ := n.View(); view.Free["nvidia.com/gpu"] != want {
+			t.Errorf("%d free, want %d", view.Free["nvidia.com/gpu"], want)
+		}
+	}
+	free(2)
+	n.kubelet.set(nil, holder("gpu", n.uuid(0, ""), "trainer"))
+	free(1)
+	n.xid(0, 79, whole)
+	free(1)
+	n.kubelet.set(nil, holder("gpu", n.uuid(0, ""), "trainer"), holder("gpu", n.uuid(1, ""), "other"))
+	free(0)
+}
+
 // 1,000 XIDs in a moment are 1,000 counts and few words.
 func TestStormOfXIDs(t *testing.T) {
 	n := newNode(t, "1xh100-sxm5-80gb")

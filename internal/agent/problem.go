@@ -34,6 +34,7 @@ const (
 	ReasonGPUFault          Reason = "GPUFault"             // the GPU does not answer
 	ReasonGPUUnhealthy      Reason = "GPUUnhealthy"         // something of a GPU is sick until evidence shows that it is not
 	ReasonAccessLost        Reason = "GPUAccessLost"        // all GPUs are lost at once, which is this process's way to them
+	ReasonLabelConflict     Reason = "LabelConflict"        // somebody else writes labels of the Node that are the agent's to write
 	ReasonAnnotationInvalid Reason = "AnnotationInvalid"    // an annotation of the Node asks for something that cannot be understood
 	ReasonUsageUnknown      Reason = "UsageUnknown"         // who holds what cannot be read, so everything counts as held
 	ReasonNotServed         Reason = "NotServed"            // the API that shall serve the GPU is not run here
@@ -74,7 +75,7 @@ func (p Problem) String() string {
 
 // IsInformation says that the problem asks nothing of anybody.
 func (p Problem) IsInformation() bool {
-	return slices.Contains([]Reason{ReasonAlias, ReasonImportIgnored, ReasonMemoryNotLimited, ReasonSplitResource, ReasonEnvInjectionOpen}, p.Reason)
+	return slices.Contains([]Reason{ReasonAlias, ReasonImportIgnored, ReasonMemoryNotLimited, ReasonSplitResource, ReasonEnvInjectionOpen, ReasonLabelConflict}, p.Reason)
 }
 
 func sortProblems(ps []Problem) []Problem {

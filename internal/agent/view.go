@@ -84,6 +84,8 @@ type View struct {
 	Unseen     bool
 	ConfigHash string
 	MIGConfig  MIGConfig
+	// Labels are those of the Node, as they were read last.
+	Labels map[string]string
 	// chooser knows the links of the whole GPUs, by UUID; nil where nobody is to choose.
 	chooser *topology.Chooser
 	// Free counts the healthy ids of each list that nobody holds.

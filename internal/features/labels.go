@@ -35,6 +35,9 @@ const (
 // ModeLabel says in which way a node offers its GPUs.
 const ModeLabel = domain + "mode"
 
+// MonitorLabel says how faults of the GPUs come to light: by events, or by a poll where the driver tells none of some GPU.
+const MonitorLabel = domain + "health-monitor"
+
 const (
 	mixed = "mixed" // offers in several ways, or several GPUs that differ
 	none  = "none"
@@ -69,6 +72,7 @@ func Of(v *agent.View, host Host) Set {
 		n.machine(others)
 		n.inventory(inventory)
 		n.offer(inventory, others)
+		others.put(MonitorLabel, n.monitor())
 	}
 	if len(n.gpus) > 0 || !partial {
 		others.put(ModeLabel, modeOf(v.Ways))
@@ -92,6 +96,14 @@ func modeOf(ways []agent.Way) string {
 		return string(ways[0])
 	}
 	return mixed
+}
+
+// monitor is the lesser one where GPUs differ.
+func (n node) monitor() string {
+	if slices.ContainsFunc(n.gpus, func(g devices.GPU) bool { return g.Polled }) {
+		return "poll"
+	}
+	return "events"
 }
 
 // machine writes what does not depend on the GPUs.

@@ -43,6 +43,7 @@ const versions = `
 	nvidia.com/cuda.runtime-version.full=12.4
 	nvidia.com/gpu.machine=PowerEdge-XE9680
 	nvidia.com/gpu.present=true
+	gpuslice.dev/health-monitor=events
 	nvidia.com/mps.capable=false
 	nvidia.com/vgpu.present=false
 `

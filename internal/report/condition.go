@@ -26,6 +26,9 @@ const ReasonAsConfigured = "AsConfigured"
 // reasonStarting is the reason while nothing is known of the node.
 const reasonStarting = "Starting"
 
+// mustKnow are the reasons with which nothing is wrong, and users must know all the same.
+var mustKnow = []agent.Reason{agent.ReasonMemoryNotLimited, agent.ReasonEnvInjectionOpen, agent.ReasonLabelConflict}
+
 // maxMessage bounds the condition's message; a Node is read by everyone all the time.
 const maxMessage = 1024
 
@@ -58,7 +61,7 @@ func FactsOf(v *agent.View) Facts {
 	lines := []string{}
 	for _, p := range v.Problems {
 		if p.IsInformation() {
-			if p.Reason == agent.ReasonMemoryNotLimited || p.Reason == agent.ReasonEnvInjectionOpen { // nothing is wrong, and users must know
+			if slices.Contains(mustKnow, p.Reason) {
 				f.Message += "\n" + p.String()
 			}
 			continue

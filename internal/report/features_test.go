@@ -7,6 +7,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -223,6 +224,29 @@ func TestLabelsSurviveARestart(t *testing.T) {
 	})
 }
 
+// A Node whose labels somebody has edited is looked at soon, and not at once.
+func TestStrippedLabelsComeBackSoon(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBubble(t)
+		view := offered(l40s("1"))
+		v := &views{view: view, changed: make(chan struct{})}
+		end := b.process(v, machine)
+		<-time.After(15 * time.Second)
+		b.update("nfd-master", func(labels map[string]string) { delete(labels, "nvidia.com/gpu.count") })
+		edited := *view
+		edited.Labels = map[string]string{"edited": "yes"} // as the watch of the Node tells
+		v.set(&edited)
+		if got := b.labels(); got["nvidia.com/gpu.count"] != "" {
+			t.Error("raced with who took it away")
+		}
+		<-time.After(6 * time.Second)
+		if got := b.labels(); got["nvidia.com/gpu.count"] != "1" {
+			t.Errorf("6 s after the edit: %v", got)
+		}
+		end()
+	})
+}
+
 // L05: labels that somebody strips come back, nothing else does, and while nothing is to be said nothing is written.
 func TestStrippedLabelsComeBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -271,6 +295,12 @@ func TestOthersLabelsKeepNoneFromBeingWritten(t *testing.T) {
 		const said = `label node n1: kubectl label holds gpuslice.dev/mode; nfd-master holds nvidia.com/gpu.count, nvidia.com/gpu.memory; they stay as they are until nobody else writes them`
 		if n := strings.Count(b.log.String(), said); n != 1 {
 			t.Errorf("said %d times who holds what, want once:\n%s", n, b.log.String())
+		}
+		problems := fmt.Sprint(v.told("labels"))
+		for _, want := range []string{`LabelConflict: field manager "kubectl label" holds gpuslice.dev/mode`, `LabelConflict: field manager "nfd-master" holds nvidia.com/gpu.count, nvidia.com/gpu.memory`} {
+			if !strings.Contains(problems, want) {
+				t.Errorf("told %s, want %s", problems, want)
+			}
 		}
 		v.set(offered(l40s("1"), l40s("2")))
 		if got := b.labels(); got["gpuslice.dev/l40s.count"] != "2" || got["nvidia.com/gpu.count"] != "7" {

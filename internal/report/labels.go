@@ -7,6 +7,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"maps"
 	"slices"
 	"strconv"
@@ -137,16 +138,37 @@ type heldError struct {
 	holders map[string]string
 }
 
-func (e heldError) Error() string {
-	byManager := map[string][]string{}
+// byManager lists what each manager holds.
+func (e heldError) byManager() map[string][]string {
+	held := map[string][]string{}
 	for _, key := range slices.Sorted(maps.Keys(e.holders)) {
-		byManager[e.holders[key]] = append(byManager[e.holders[key]], key)
+		held[e.holders[key]] = append(held[e.holders[key]], key)
 	}
+	return held
+}
+
+func (e heldError) Error() string {
+	byManager := e.byManager()
 	texts := []string{}
 	for _, manager := range slices.Sorted(maps.Keys(byManager)) {
 		texts = append(texts, manager+" holds "+strings.Join(byManager[manager], ", "))
 	}
 	return "label node " + e.node + ": " + strings.Join(texts, "; ") + "; they stay as they are until nobody else writes them"
+}
+
+// conflicts says, for each manager, which labels it holds; nil: none.
+func conflicts(err error) []agent.Problem {
+	held, is := errors.AsType[heldError](err)
+	if !is {
+		return nil
+	}
+	byManager := held.byManager()
+	problems := []agent.Problem{}
+	for _, manager := range slices.Sorted(maps.Keys(byManager)) {
+		problems = append(problems, agent.Problem{Reason: agent.ReasonLabelConflict, Message: fmt.Sprintf(
+			"field manager %q holds %s with other values; they stay as they are", manager, strings.Join(byManager[manager], ", "))})
+	}
+	return problems
 }
 
 // isHeld says that everything was told but what another manager holds.

@@ -7,6 +7,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -22,6 +23,8 @@ import (
 // Agent is what is reported about.
 type Agent interface {
 	View() (*agent.View, <-chan struct{})
+	// SetProblems tells what a part around the agent could not do.
+	SetProblems(part string, ps []agent.Problem)
 }
 
 // fieldManager is who writes, for the API server.
@@ -33,35 +36,73 @@ const retryEvery = 2 * time.Second
 // tellAgain is how often a Node is looked at although nothing has changed here: it may have been made anew, or edited.
 const tellAgain = time.Minute
 
-// Node keeps condition, annotation and labels of a Node in step with the view until ctx ends.
+// tellEdited is how long after an edit of the Node's labels it is looked at: who writes against us is not raced.
+const tellEdited = 5 * time.Second
+
+// Node keeps condition, annotations and labels of a Node in step with the view until ctx ends.
 func Node(ctx context.Context, client kubernetes.Interface, name string, a Agent, hosts Hosts) error {
-	var told Facts
-	said := "" // why it could not be told
+	t := teller{client: client, name: name, agent: a, hosts: hosts}
 	again := time.NewTicker(tellAgain)
 	defer again.Stop()
 	for {
 		view, changed := a.View()
-		facts := FactsOf(view)
-		facts.Features = features.Of(view, hosts.of(view))
-		var retry <-chan time.Time
-		if facts != told {
-			err := tell(ctx, client, name, told, facts)
-			if err == nil || isHeld(err) { // what others hold is tried again with everything else, every so often
-				told = facts
-			} else {
-				retry = time.After(retryEvery)
-			}
-			said = complain(ctx, err, said)
-		}
+		t.see(view)
+		retry := t.look(ctx, view)
 		select {
 		case <-ctx.Done():
 			return nil
 		case <-changed:
 		case <-retry:
 		case <-again.C:
-			told = Facts{MIG: told.MIG}
+			t.forget()
+		case <-t.edited:
+			t.forget()
+			t.edited = nil
 		}
 	}
+}
+
+// teller is what was told last, and what went wrong with it.
+type teller struct {
+	client kubernetes.Interface
+	name   string
+	agent  Agent
+	hosts  Hosts
+	told   Facts
+	said   string // why it could not be told
+	labels map[string]string
+	edited <-chan time.Time
+}
+
+// forget makes the next look tell everything again.
+func (t *teller) forget() { t.told = Facts{MIG: t.told.MIG} }
+
+// see notices that somebody has edited the labels of the Node.
+func (t *teller) see(view *agent.View) {
+	if view == nil || maps.Equal(t.labels, view.Labels) {
+		return
+	}
+	if t.labels = view.Labels; t.edited == nil {
+		t.edited = time.After(tellEdited)
+	}
+}
+
+// look tells what is new; the channel fires when it is to be tried again.
+func (t *teller) look(ctx context.Context, view *agent.View) (retry <-chan time.Time) {
+	facts := FactsOf(view)
+	facts.Features = features.Of(view, t.hosts.of(view))
+	if facts == t.told {
+		return nil
+	}
+	err := tell(ctx, t.client, t.name, t.told, facts)
+	if err == nil || isHeld(err) { // what others hold is tried again with everything else, every so often
+		t.told = facts
+	} else {
+		retry = time.After(retryEvery)
+	}
+	t.said = complain(ctx, err, t.said)
+	t.agent.SetProblems("labels", conflicts(err))
+	return retry
 }
 
 // complain logs an error once, and returns what was said last.

@@ -59,15 +59,32 @@ func TestFactsOf(t *testing.T) {
 
 // views is an agent whose view the test sets.
 type views struct {
-	mu      sync.Mutex
-	view    *agent.View
-	changed chan struct{}
+	mu       sync.Mutex
+	view     *agent.View
+	changed  chan struct{}
+	problems map[string][]agent.Problem
 }
 
 func (v *views) View() (*agent.View, <-chan struct{}) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	return v.view, v.changed
+}
+
+// SetProblems keeps what was told last, by part.
+func (v *views) SetProblems(part string, ps []agent.Problem) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if v.problems == nil {
+		v.problems = map[string][]agent.Problem{}
+	}
+	v.problems[part] = ps
+}
+
+func (v *views) told(part string) []agent.Problem {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	return v.problems[part]
 }
 
 func (v *views) set(x *agent.View) {
