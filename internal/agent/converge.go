@@ -92,8 +92,9 @@ func (a *Agent) finish(o observation, targets []Target, failures map[string]erro
 			v.Problems = sortProblems(append(v.Problems, Problem{Reason: ReasonStateNotKept, Message: err.Error()}))
 		}
 	}
-	a.noteIdle(o, v, time.Now())
-	return a.again(a.publish(v, o.answers))
+	err := a.publish(v, o.answers)
+	a.noteIdle(o, v, err == nil, time.Now())
+	return a.again(err)
 }
 
 // again asks for another pass when the view could not be published because it was out of date.

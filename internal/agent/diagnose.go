@@ -22,6 +22,7 @@ type patient struct {
 	letGo    bool          // our hands were off it since the last reading, so that others could reset it
 	reset    bool          // this agent reset it, after its last fault
 	gone     bool          // the driver did not list it
+	doubted  bool          // it is lost in one session of the driver only, so far
 	failure  string        // why the agent's last reset of it failed
 }
 
@@ -29,8 +30,8 @@ type patient struct {
 type visit struct {
 	gpu     devices.GPU
 	boot    string
-	load    string           // "" = not known
-	reports []devices.Report // older than the reading
+	load    string    // "" = not known
+	reports []reports // older than the reading
 	// access says that every GPU of the node is lost at once, which is this process's access to them rather than they.
 	access   bool
 	reported string // by others, in an annotation; "" = nothing
@@ -108,12 +109,12 @@ func (d *diagnosis) start(v visit) {
 	}
 }
 
-func (d *diagnosis) report(r devices.Report) {
+func (d *diagnosis) report(r reports) {
 	switch r.Event {
 	case devices.EventXID:
-		d.observe(health.Observation{Source: health.XID, XID: r.XID, Action: r.Action, GI: r.GI, CI: r.CI})
+		d.observe(health.Observation{Source: health.XID, XID: r.XID, Action: r.Action, GI: r.GI, CI: r.CI, Times: r.times})
 	case devices.EventRecoveryAction:
-		d.observe(health.Observation{Source: health.Recovery, Action: r.Action})
+		d.observe(health.Observation{Source: health.Recovery, Action: r.Action, Times: r.times})
 	case devices.EventGPUUnavailable:
 		if r.Action == health.ActionAbsent {
 			d.observe(health.Observation{Source: health.Unreachable, Reason: "the driver cannot use it"})

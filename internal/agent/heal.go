@@ -46,12 +46,18 @@ func (a *Agent) letGo(now time.Time) map[string]string {
 	return why
 }
 
-// noteIdle finds the GPUs that are to be let go of from the next pass on: whatever hangs on them is unhealthy already, so nothing
-// can have been given out since their holders were read.
-func (a *Agent) noteIdle(o observation, v View, now time.Time) {
+// settled is how long a claim that was allocated before a device was tainted may take to be prepared.
+const settled = 2 * time.Minute
+
+// noteIdle finds the GPUs that are to be let go of from the next pass on. The view that was published gives nothing out on them, and
+// nothing was given out between the reading of their holders and then, or it would not have been published.
+func (a *Agent) noteIdle(o observation, v View, published bool, now time.Time) {
 	a.ledger.idle = nil
+	if !published {
+		return
+	}
 	for _, t := range v.Targets {
-		if t.isSick() && v.givesNothingOf(t.GPU) && !t.mayReset(now) && len(o.usage.of(t.GPU).Any()) == 0 {
+		if t.isSick() && v.givesNothingOf(t.GPU, now) && !t.mayReset(now) && len(o.usage.of(t.GPU).Any()) == 0 {
 			a.ledger.idle = append(a.ledger.idle, t.GPU)
 		}
 	}
@@ -93,9 +99,10 @@ func (t Target) mayReset(now time.Time) bool {
 }
 
 // givesNothingOf says that the view gives nothing new out of a GPU.
-func (v *View) givesNothingOf(g devices.GPU) bool {
+func (v *View) givesNothingOf(g devices.GPU, now time.Time) bool {
 	return !slices.ContainsFunc(v.Devices, func(d Device) bool {
-		return d.GPU.UUID == g.UUID && d.Fault == "" && (d.API != DRA || d.Pending == "") && !d.Held
+		tainted := d.API == DRA && d.Pending != "" && now.Sub(d.Cause.Last) >= settled
+		return d.GPU.UUID == g.UUID && d.Fault == "" && !tainted && !d.Held
 	})
 }
 

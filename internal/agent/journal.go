@@ -49,7 +49,7 @@ type journal struct {
 // note gathers applications' errors on a GPU.
 type note struct {
 	told time.Time
-	xids map[uint64]int
+	xids map[uint64]uint64
 	pods []string
 }
 
@@ -139,9 +139,9 @@ func (j *journal) note(g devices.GPU, changes []health.Change, holders map[int][
 			continue
 		}
 		if n.xids == nil {
-			n.xids = map[uint64]int{}
+			n.xids = map[uint64]uint64{}
 		}
-		n.xids[c.Fault.XID]++
+		n.xids[c.Fault.XID] += c.Fault.Count
 		n.pods = append(n.pods, holders[c.Fault.GI]...)
 		if c.Fault.GI != devices.NoInstance {
 			n.pods = append(n.pods, holders[devices.NoInstance]...)

@@ -31,13 +31,19 @@ type ledger struct {
 	hands    map[string]hands // by UUID
 	journal  journal
 
-	mu    sync.Mutex
-	queue []devices.Report
-	lost  uint64 // reports beyond maxQueue
+	mu     sync.Mutex
+	queue  []reports // in the order of their first
+	missed uint64    // reports beyond maxQueue
 }
 
-// maxQueue bounds the reports that wait for a pass: XIDs come in storms.
+// maxQueue bounds what is kept apart until the next pass: far more than there are XIDs times instances.
 const maxQueue = 4096
+
+// reports is one and the same report, so many times: XIDs come in storms.
+type reports struct {
+	devices.Report
+	times uint64
+}
 
 // countsEvery is how often counts alone are written: they only ever grow, and a storm must not wear a disk out.
 const countsEvery = time.Minute
@@ -68,33 +74,41 @@ func (a *Agent) Report(r devices.Report) {
 func (l *ledger) push(r devices.Report) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if len(l.queue) >= maxQueue {
-		l.lost++
+	if i := slices.IndexFunc(l.queue, func(x reports) bool { return x.Report == r }); i >= 0 {
+		l.queue[i].times++
 		return
 	}
-	l.queue = append(l.queue, r)
+	if len(l.queue) >= maxQueue {
+		l.missed++
+		return
+	}
+	l.queue = append(l.queue, reports{r, 1})
 }
 
-func (l *ledger) take() (reports map[string][]devices.Report, lost uint64) {
+// take returns what was told since the last time, by PCI address.
+func (l *ledger) take(ctx context.Context) map[string][]reports {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	reports = map[string][]devices.Report{}
+	told := map[string][]reports{}
 	for _, r := range l.queue {
-		reports[r.PCI] = append(reports[r.PCI], r)
+		told[r.PCI] = append(told[r.PCI], r)
 	}
-	lost, l.queue, l.lost = l.lost, nil, 0
-	return reports, lost
+	if l.missed > 0 {
+		klog.FromContext(ctx).Error(nil, "Reports of GPUs were of more kinds than are kept apart", "missed", l.missed)
+	}
+	l.queue, l.missed = nil, 0
+	return told
 }
 
 // diagnose judges every GPU by the reports from before the look and by what the look read, and keeps what it finds before anybody
 // acts on it.
-func (a *Agent) diagnose(ctx context.Context, o *observation, reports map[string][]devices.Report) {
+func (a *Agent) diagnose(ctx context.Context, o *observation, told map[string][]reports) {
 	policy, err := health.ParsePolicy(o.input.config.xids())
 	if err != nil { // the config's own checks have refused it before
 		klog.FromContext(ctx).Error(err, "Overrides of XIDs ignored")
 	}
-	o.health, o.access = map[string]health.State{}, accessLost(o.node.GPUs)
-	told, problems := readAnnotations(o.input.annotations, o.node.GPUs)
+	o.health, o.access = map[string]health.State{}, a.ledger.accessLost(o.node.GPUs)
+	people, problems := readAnnotations(o.input.annotations, o.node.GPUs)
 	o.problems = slices.Concat(o.problems, a.ledger.problems, problems)
 	if o.access {
 		o.problems = append(o.problems, Problem{Reason: ReasonAccessLost, Message: fmt.Sprintf(
@@ -107,17 +121,18 @@ func (a *Agent) diagnose(ctx context.Context, o *observation, reports map[string
 		before := a.ledger.patients[g.UUID]
 		before.UUID = g.UUID
 		after, changes := before.diagnose(policy, visit{
-			gpu: g, boot: a.store.BootID(), load: o.node.Load, reports: reports[g.PCI], access: o.access,
-			reported: told.reported[g.UUID], cleared: told.cleared[g.UUID],
+			gpu: g, boot: a.store.BootID(), load: o.node.Load, reports: told[g.PCI], access: o.access,
+			reported: people.reported[g.UUID], cleared: people.cleared[g.UUID],
 		}, time.Now())
+		after.doubted = errors.Is(g.Fault, devices.ErrLost) && !errors.Is(g.Fault, devices.ErrGone) && !g.Lost
+		if after.doubted && !before.doubted {
+			a.Kick() // another session has to say so before it is believed
+		}
 		a.ledger.patients[g.UUID], o.health[g.UUID] = after, after.State
 		if err := a.ledger.keep(a.store, after.Health, time.Now()); err != nil {
 			o.problems = append(o.problems, Problem{GPU: g.Name(), Reason: ReasonStateNotKept, Message: err.Error()})
 		}
 		a.ledger.journal.enter(g, before.State, after.State, changes, holdersOn(o.usage, g), time.Now())
-		if g.Fault != nil && !g.Lost && errors.Is(g.Fault, devices.ErrLost) && !errors.Is(g.Fault, devices.ErrGone) {
-			a.Kick() // another session has to say so before it is believed
-		}
 	}
 }
 
@@ -146,12 +161,15 @@ func (l *ledger) failures() map[string]string {
 	return why
 }
 
-// accessLost says that every GPU of several is lost at once.
-func accessLost(gpus []devices.GPU) bool {
+// accessLost says that every GPU of several is lost at once: none of them is known to be off the bus.
+func (l *ledger) accessLost(gpus []devices.GPU) bool {
 	asked := slices.DeleteFunc(slices.Clone(gpus), func(g devices.GPU) bool {
 		return g.Released != "" || g.Unsupported != nil || errors.Is(g.Fault, devices.ErrGone)
 	})
-	return len(asked) > 1 && !slices.ContainsFunc(asked, func(g devices.GPU) bool { return !errors.Is(g.Fault, devices.ErrLost) })
+	return len(asked) > 1 && !slices.ContainsFunc(asked, func(g devices.GPU) bool {
+		known := slices.ContainsFunc(l.patients[g.UUID].State.Faults, func(f health.Fault) bool { return f.Source == health.Unreachable })
+		return known || !errors.Is(g.Fault, devices.ErrLost)
+	})
 }
 
 // holdersOn names the pods that hold something of a GPU, by the instance they hold; NoInstance is all of it.

@@ -10,8 +10,6 @@ import (
 	"strings"
 	"time"
 
-	"k8s.io/klog/v2"
-
 	"gpuslice/internal/kubelet"
 	"gpuslice/internal/state"
 	"gpuslice/pkg/devices"
@@ -62,10 +60,7 @@ func (a *Agent) observe(ctx context.Context, read reader) observation {
 	a.mu.Unlock()
 	o.usage.Before = Before{Policies: maps.Clone(a.before.Policies), Resources: a.before.Resources, FailedResets: a.failedResets()}
 	o.usage.Processes = map[string][]devices.Process{}
-	reports, missed := a.ledger.take()
-	if missed > 0 {
-		klog.FromContext(ctx).Info("Reports of GPUs came faster than they could be taken in", "missed", missed)
-	}
+	told := a.ledger.take(ctx) // what comes from now on is newer than the look
 	a.lookReleased(ctx, &o, read)
 	a.readKubelet(ctx, &o)
 	for _, g := range o.node.GPUs {
@@ -79,7 +74,7 @@ func (a *Agent) observe(ctx context.Context, read reader) observation {
 		}
 		o.usage.Processes[g.PCI] = processes
 	}
-	a.diagnose(ctx, &o, reports)
+	a.diagnose(ctx, &o, told)
 	a.adopt(ctx, &o)
 	o.usage.Health, o.usage.Failures, o.usage.AccessLost = o.health, a.ledger.failures(), o.access
 	return o

@@ -25,38 +25,58 @@ type word struct{ reported, cleared map[string]string }
 // readAnnotations takes what it can, and says what is wrong with the rest.
 func readAnnotations(annotations map[string]string, gpus []devices.GPU) (word, []Problem) {
 	w, problems := word{map[string]string{}, map[string]string{}}, []Problem{}
-	find := func(key, name string) (uuid string) {
-		if i := slices.IndexFunc(gpus, func(g devices.GPU) bool { return g.UUID != "" && isCalled(g, name) }); i >= 0 {
-			return gpus[i].UUID
+	bad := []string{}
+	for entry := range strings.SplitSeq(annotations[FaultAnnotation], ",") {
+		name, reason, _ := strings.Cut(entry, "=")
+		uuid := uuidOf(gpus, name)
+		if reason = strings.TrimSpace(reason); uuid != "" && reason != "" {
+			w.reported[uuid] = reason
+		} else if strings.TrimSpace(entry) != "" {
+			bad = append(bad, entry)
 		}
-		problems = append(problems, Problem{Reason: ReasonAnnotationInvalid, Message: fmt.Sprintf(
-			"annotation %s: no GPU is called %q; there are %s", key, clipName(name), uuidsOf(gpus))})
+	}
+	problems = append(problems, misread(FaultAnnotation, "<uuid>=<reason>", bad, gpus)...)
+	bad = nil
+	text := annotations[ClearAnnotation]
+	for entry := range strings.SplitSeq(text, ",") {
+		name, _, _ := strings.Cut(entry, "=") // what follows only makes one word another than the last
+		if uuid := uuidOf(gpus, name); uuid != "" {
+			w.cleared[uuid] = hash([]byte(text))
+		} else if strings.TrimSpace(entry) != "" {
+			bad = append(bad, entry)
+		}
+	}
+	return w, append(problems, misread(ClearAnnotation, "<uuid>", bad, gpus)...)
+}
+
+// uuidOf finds the GPU that a name means; "" = none.
+func uuidOf(gpus []devices.GPU, name string) string {
+	name = strings.TrimSpace(name)
+	i := slices.IndexFunc(gpus, func(g devices.GPU) bool { return name != "" && g.UUID != "" && isCalled(g, name) })
+	if i < 0 {
 		return ""
 	}
-	for entry := range strings.SplitSeq(annotations[FaultAnnotation], ",") {
-		if entry = strings.TrimSpace(entry); entry == "" {
-			continue
-		}
-		name, reason, found := strings.Cut(entry, "=")
-		if reason = strings.TrimSpace(reason); !found || reason == "" {
-			problems = append(problems, Problem{Reason: ReasonAnnotationInvalid, Message: fmt.Sprintf(
-				"annotation %s: %q is not of the form <uuid>=<reason>", FaultAnnotation, clipName(entry))})
-			continue
-		}
-		if uuid := find(FaultAnnotation, strings.TrimSpace(name)); uuid != "" {
-			w.reported[uuid] = reason
-		}
+	return gpus[i].UUID
+}
+
+// maxMisread bounds how many entries are named: an annotation may be long.
+const maxMisread = 3
+
+// misread is one problem for all that an annotation says in vain.
+func misread(key, form string, bad []string, gpus []devices.GPU) []Problem {
+	if len(bad) == 0 {
+		return nil
 	}
-	for name := range strings.SplitSeq(annotations[ClearAnnotation], ",") {
-		name, _, _ = strings.Cut(strings.TrimSpace(name), "=") // what follows only makes one word another than the last
-		if name == "" {
-			continue
-		}
-		if uuid := find(ClearAnnotation, name); uuid != "" {
-			w.cleared[uuid] = annotations[ClearAnnotation]
-		}
+	quoted := []string{}
+	for _, entry := range bad[:min(maxMisread, len(bad))] {
+		quoted = append(quoted, fmt.Sprintf("%q", clipName(strings.TrimSpace(entry))))
 	}
-	return w, problems
+	text := strings.Join(quoted, ", ")
+	if more := len(bad) - maxMisread; more > 0 {
+		text += fmt.Sprintf(" and %d more", more)
+	}
+	return []Problem{{Reason: ReasonAnnotationInvalid, Message: fmt.Sprintf(
+		"annotation %s: %s is not %s of a GPU that is here; there are %s", key, text, form, uuidsOf(gpus))}}
 }
 
 func clipName(name string) string {

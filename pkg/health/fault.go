@@ -49,11 +49,11 @@ func (f Fault) same(o Observation) bool {
 }
 
 // again returns the fault after it happened once more; an evidence from before proves nothing any more.
-func (f Fault) again(class Class, reason string, at time.Time) Fault {
+func (f Fault) again(class Class, o Observation, at time.Time) Fault {
 	if class > f.Class {
-		f.Class, f.Reason = class, reason
+		f.Class, f.Reason = class, o.Reason
 	}
-	f.Last, f.Count, f.ResetSeen, f.Reloaded = at, f.Count+1, false, false
+	f.Last, f.Count, f.ResetSeen, f.Reloaded = at, f.Count+o.Times, false, false
 	return f
 }
 

@@ -38,6 +38,7 @@ type Observation struct {
 	Action RecoveryAction // read with it
 	GI, CI int            // driver's ids of the instance, or Whole; zero is an instance
 	Reason string         // free text; empty: made from the rest
+	Times  uint64         // how often it was reported; 0 is once
 }
 
 // normal returns the observation as it is kept: an unknown source is a report by others, ids without a GPU instance are none.
@@ -52,7 +53,7 @@ func (o Observation) normal() Observation {
 		o.GI, o.CI = Whole, Whole
 	}
 	o.CI = max(o.CI, Whole)
-	o.Reason = clip(o.Reason)
+	o.Reason, o.Times = clip(o.Reason), max(o.Times, 1)
 	return o
 }
 

@@ -85,7 +85,7 @@ func (s State) Observe(p Policy, o Observation, now time.Time) (State, []Change)
 // blame returns what is left of a class that the recovery action alone demands.
 func (s State) blame(o Observation, class, table Class, at time.Time) Class {
 	switch {
-	case o.Source == Recovery && s.charge(class, at):
+	case o.Source == Recovery && s.charge(o, class, at):
 		return Information
 	case o.Source != Recovery && s.demands(class):
 		return table
@@ -99,11 +99,11 @@ func (s State) find(o Observation) int {
 }
 
 // charge puts a recovery action down to the faults of instances that demand as much, if there are any.
-func (s State) charge(class Class, at time.Time) bool {
+func (s State) charge(o Observation, class Class, at time.Time) bool {
 	found := false
 	for i, f := range s.Faults {
 		if f.GI >= 0 && f.Class >= class {
-			s.Faults[i], found = f.again(f.Class, "", at), true
+			s.Faults[i], found = f.again(f.Class, o, at), true
 		}
 	}
 	return found
@@ -126,7 +126,7 @@ func (s State) fault(o Observation, class Class, at time.Time) (State, []Change)
 		return s, []Change{{Kind: Appeared, Fault: f}}
 	}
 	before := s.Faults[i].Class
-	s.Faults[i] = s.Faults[i].again(class, o.Reason, at)
+	s.Faults[i] = s.Faults[i].again(class, o, at)
 	if s.Faults[i].Class == before {
 		return s, nil
 	}
@@ -145,7 +145,7 @@ func (s State) room(o Observation) (int, Observation) {
 
 func newFault(o Observation, class Class, at time.Time) Fault {
 	return Fault{
-		Source: o.Source, XID: o.XID, GI: o.GI, CI: o.CI, Class: class, Reason: o.Reason, First: at, Last: at, Count: 1,
+		Source: o.Source, XID: o.XID, GI: o.GI, CI: o.CI, Class: class, Reason: o.Reason, First: at, Last: at, Count: o.Times,
 	}
 }
 
@@ -154,11 +154,11 @@ func (s State) count(o Observation) State {
 	i := slices.IndexFunc(s.Counts, func(c Count) bool { return c.Source == o.Source && c.XID == o.XID })
 	switch {
 	case i >= 0:
-		s.Counts[i].N++
+		s.Counts[i].N += o.Times
 	case o.Source == XID && len(s.Counts) >= MaxXIDs:
-		s.Others++
+		s.Others += o.Times
 	default:
-		s.Counts = append(s.Counts, Count{Source: o.Source, XID: o.XID, N: 1})
+		s.Counts = append(s.Counts, Count{Source: o.Source, XID: o.XID, N: o.Times})
 	}
 	return s
 }
