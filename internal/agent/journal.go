@@ -29,8 +29,9 @@ type HealthChange struct {
 	Seq  uint64 // ascending, from 1 with each process
 	GPU  string // "gpu-3"
 	Kind HealthKind
-	Text string   // "gpu-3 3g.40gb@4: XID 94 on instance 2: needs a reset of the GPU"
-	Pods []string // "namespace/name" of those that hold what the change is about
+	Text string // "gpu-3 3g.40gb@4: XID 94 on instance 2: needs a reset of the GPU"
+	// Holders are who holds what the change is about: "namespace/name" of pods, "claim namespace/name".
+	Holders []string
 }
 
 // maxJournal is how many changes a reader may lag behind.
@@ -96,10 +97,10 @@ func (j *journal) enter(g devices.GPU, before, after health.State, changes []hea
 		fell = slices.DeleteFunc(partsOf(g), func(p part) bool { return after.Device(p.gi).Health != health.Unhealthy })
 	}
 	if len(fell) > 0 {
-		j.add(HealthChange{GPU: g.Name(), Kind: BecameUnhealthy, Pods: podsOn(fell, holders), Text: names(fell) + ": " + after.Device(fell[0].gi).Reason})
+		j.add(HealthChange{GPU: g.Name(), Kind: BecameUnhealthy, Holders: podsOn(fell, holders), Text: names(fell) + ": " + after.Device(fell[0].gi).Reason})
 	}
 	if len(rose) > 0 {
-		j.add(HealthChange{GPU: g.Name(), Kind: BecameHealthy, Pods: podsOn(rose, holders), Text: names(rose) + ": healthy again: " + healedBy(changes)})
+		j.add(HealthChange{GPU: g.Name(), Kind: BecameHealthy, Holders: podsOn(rose, holders), Text: names(rose) + ": healthy again: " + healedBy(changes)})
 	}
 	j.note(g, changes, holders, now)
 }
@@ -150,7 +151,7 @@ func (j *journal) note(g devices.GPU, changes []health.Change, holders map[int][
 	slices.Sort(n.pods)
 	n.pods = slices.Compact(n.pods)
 	if len(n.xids) > 0 && now.Sub(n.told) >= noteEvery {
-		j.add(HealthChange{GPU: g.Name(), Kind: XIDsNoted, Pods: n.pods, Text: g.Name() + ": " + n.String()})
+		j.add(HealthChange{GPU: g.Name(), Kind: XIDsNoted, Holders: n.pods, Text: g.Name() + ": " + n.String()})
 		n = note{told: now}
 	}
 	if j.notes == nil {

@@ -172,7 +172,7 @@ func (l *ledger) accessLost(gpus []devices.GPU) bool {
 	})
 }
 
-// holdersOn names the pods that hold something of a GPU, by the instance they hold; NoInstance is all of it.
+// holdersOn names the pods and claims that hold something of a GPU, by the instance they hold; NoInstance is all of it.
 func holdersOn(u Usage, g devices.GPU) map[int][]string {
 	used, held := u.of(g), map[int][]string{}
 	held[devices.NoInstance] = podsOf(used.GPU)
@@ -182,17 +182,24 @@ func holdersOn(u Usage, g devices.GPU) map[int][]string {
 	return held
 }
 
-// podsOf picks "namespace/pod" of the holders that are containers.
+// podsOf picks the holders that are pods, as "namespace/pod", and claims, as "claim namespace/name".
 func podsOf(holders []string) []string {
 	pods := []string{}
 	for _, h := range holders {
-		if part := strings.Split(h, "/"); len(part) == 3 && !strings.Contains(h, " ") {
+		part := strings.Split(h, "/")
+		switch {
+		case len(part) == 2 && strings.HasPrefix(h, claimPrefix):
+			pods = append(pods, h)
+		case len(part) == 3 && !strings.Contains(h, " "):
 			pods = append(pods, part[0]+"/"+part[1])
 		}
 	}
 	slices.Sort(pods)
 	return slices.Compact(pods)
 }
+
+// claimPrefix marks a holder that is a claim.
+const claimPrefix = "claim "
 
 // xids are the overrides of the config.
 func (c Config) xids() map[string]string {

@@ -182,7 +182,7 @@ func TestStormOfXIDs(t *testing.T) {
 	}
 	kinds := []string{}
 	for _, c := range view.Changes {
-		kinds = append(kinds, string(c.Kind)+" "+strings.Join(c.Pods, ","))
+		kinds = append(kinds, string(c.Kind)+" "+strings.Join(c.Holders, ","))
 	}
 	if got, want := strings.Join(kinds, "; "), "unhealthy team-a/trainer; noted team-a/trainer"; got != want {
 		t.Errorf("told %s, want %s", got, want)

@@ -3,7 +3,7 @@
 
 //go:build ignore
 
-// Writes the JSON Schemas and the reference table in docs/.
+// Writes the JSON Schemas and the tables in docs/.
 package main
 
 import (
@@ -14,7 +14,9 @@ import (
 
 	"gpuslice/internal/command"
 	"gpuslice/internal/config"
+	"gpuslice/internal/report"
 	"gpuslice/internal/schema"
+	"gpuslice/internal/usage"
 )
 
 const docs = "../../docs"
@@ -33,12 +35,23 @@ func main() {
 		check(err)
 		check(os.WriteFile(filepath.Join(docs, name), text, 0o644))
 	}
-	path := filepath.Join(docs, "configuration.md")
-	page, err := os.ReadFile(path)
+	tables("configuration.md", map[string][]byte{"fields of SharingConfig": schema.Table(schema.ConfigFields)})
+	tables("operations.md", map[string][]byte{
+		"problems": report.ReasonTable(), "events of health": report.StateTable(report.HealthDocs()), "events of MIG configs": report.StateTable(report.States()),
+	})
+	tables("metrics.md", map[string][]byte{"metrics": usage.Table()})
+}
+
+// tables writes tables into a page, by name.
+func tables(page string, all map[string][]byte) {
+	path := filepath.Join(docs, page)
+	text, err := os.ReadFile(path)
 	check(err)
-	page, err = schema.Replace(page, schema.Table(schema.ConfigFields))
-	check(err)
-	check(os.WriteFile(path, page, 0o644))
+	for name, table := range all {
+		text, err = schema.Replace(text, name, table)
+		check(err)
+	}
+	check(os.WriteFile(path, text, 0o644))
 }
 
 // check ends the program: a generator has nobody else to tell.

@@ -139,13 +139,39 @@ func tellChange(ctx context.Context, client kubernetes.Interface, node string, c
 	}
 	say := event{kind: e.kind, reason: e.reason, about: c.GPU, note: c.Text, key: fmt.Sprintf("%d", c.Seq)}
 	errs := []error{}
-	for _, pod := range c.Pods {
-		errs = append(errs, tellPod(ctx, client, node, pod, say))
+	for _, holder := range c.Holders {
+		pods, err := podsOf(ctx, client, holder)
+		errs = append(errs, err)
+		for _, pod := range pods {
+			errs = append(errs, tellPod(ctx, client, node, pod, say))
+		}
 	}
 	if err := errors.Join(errs...); err != nil {
 		return err
 	}
 	return create(ctx, client, node, say)
+}
+
+// podsOf is the pod that a holder names, or those that a claim is reserved for; of a claim that is gone there are none.
+func podsOf(ctx context.Context, client kubernetes.Interface, holder string) (pods []string, err error) {
+	claim, isClaim := strings.CutPrefix(holder, "claim ")
+	if !isClaim {
+		return []string{holder}, nil
+	}
+	namespace, name, _ := strings.Cut(claim, "/")
+	c, err := client.ResourceV1().ResourceClaims(namespace).Get(ctx, name, metav1.GetOptions{})
+	switch {
+	case apierrors.IsNotFound(err), apierrors.IsForbidden(err): // nobody can be told
+		return nil, nil
+	case err != nil:
+		return nil, fmt.Errorf("get %s: %w", holder, err)
+	}
+	for _, r := range c.Status.ReservedFor {
+		if r.APIGroup == "" && r.Resource == "pods" {
+			pods = append(pods, namespace+"/"+r.Name)
+		}
+	}
+	return pods, nil
 }
 
 // tellPod says it to a pod that is still there; clients find its Events by its UID.

@@ -15,6 +15,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	eventsv1 "k8s.io/api/events/v1"
+	resourceapi "k8s.io/api/resource/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes/fake"
@@ -30,7 +31,10 @@ import (
 // it and loses nothing, and a second attempt makes no second Event.
 func TestChangesOfHealthAreTold(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		client := fake.NewClientset(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "team-a", Name: "trainer", UID: "u1"}})
+		client := fake.NewClientset(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "team-a", Name: "trainer", UID: "u1"}},
+			&resourceapi.ResourceClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "team-a", Name: "gpu"}, Status: resourceapi.ResourceClaimStatus{
+				ReservedFor: []resourceapi.ResourceClaimConsumerReference{{Resource: "pods", Name: "trainer"}, {APIGroup: "x", Resource: "jobs", Name: "j"}},
+			}})
 		away, told := false, []string{}
 		client.PrependReactor("create", "events", func(action clienttesting.Action) (bool, runtime.Object, error) {
 			e := action.(clienttesting.CreateAction).GetObject().(*eventsv1.Event)
@@ -61,9 +65,9 @@ func TestChangesOfHealthAreTold(t *testing.T) {
 				t.Errorf("%s (-missing +too many):\n%s", why, diff)
 			}
 		}
-		sick := agent.HealthChange{Seq: 1, GPU: "gpu-3", Kind: agent.BecameUnhealthy, Text: "gpu-3: XID 48", Pods: []string{"team-a/trainer", "team-b/gone"}}
-		well := agent.HealthChange{Seq: 2, GPU: "gpu-3", Kind: agent.BecameHealthy, Text: "gpu-3: healthy again", Pods: []string{"team-a/trainer"}}
-		note := agent.HealthChange{Seq: 3, GPU: "gpu-0", Kind: agent.XIDsNoted, Text: "gpu-0: XID 31"}
+		sick := agent.HealthChange{Seq: 1, GPU: "gpu-3", Kind: agent.BecameUnhealthy, Text: "gpu-3: XID 48", Holders: []string{"team-a/trainer", "team-b/gone"}}
+		well := agent.HealthChange{Seq: 2, GPU: "gpu-3", Kind: agent.BecameHealthy, Text: "gpu-3: healthy again", Holders: []string{"team-a/trainer"}}
+		note := agent.HealthChange{Seq: 3, GPU: "gpu-0", Kind: agent.XIDsNoted, Text: "gpu-0: XID 31", Holders: []string{"claim team-a/gpu", "claim team-a/gone"}}
 		v.set(&agent.View{Changes: []agent.HealthChange{sick}})
 		wants("sick", "Warning GPUUnhealthy Pod trainer/u1: gpu-3: XID 48", "Warning GPUUnhealthy Node n1/n1: gpu-3: XID 48")
 		v.set(&agent.View{Changes: []agent.HealthChange{sick}, Generation: 2})
@@ -73,7 +77,7 @@ func TestChangesOfHealthAreTold(t *testing.T) {
 		wants("the API server is away", "Normal GPUHealthy Pod trainer/u1: gpu-3: healthy again")
 		away = false
 		<-time.After(time.Minute)
-		wants("it is back", "Normal GPUHealthy Node n1/n1: gpu-3: healthy again", "Warning GPUErrors Node n1/n1: gpu-0: XID 31")
+		wants("it is back", "Normal GPUHealthy Node n1/n1: gpu-3: healthy again", "Warning GPUErrors Node n1/n1: gpu-0: XID 31", "Warning GPUErrors Pod trainer/u1: gpu-0: XID 31")
 		cancel()
 		if err := <-ended; err != nil {
 			t.Error(err)

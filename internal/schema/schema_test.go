@@ -95,12 +95,12 @@ func TestRowsAndFieldsMatch(t *testing.T) {
 func TestReplace(t *testing.T) {
 	page := "a\n<!-- generated: fields of SharingConfig -->\nold\n<!-- end of generated -->\nb\n"
 	table := schema.Table([]schema.Field{{Path: "a.b", Values: "`x`", Default: "y", Doc: "Does it."}})
-	got, err := schema.Replace([]byte(page), table)
+	got, err := schema.Replace([]byte(page), "fields of SharingConfig", table)
 	want := "a\n<!-- generated: fields of SharingConfig -->\n| field | values | default | what it does |\n|---|---|---|---|\n| `a.b` | `x` | y | Does it. |\n<!-- end of generated -->\nb\n"
 	if err != nil || string(got) != want {
 		t.Errorf("got %q, %v", got, err)
 	}
-	if _, err := schema.Replace([]byte("no marks\n"), table); err == nil {
+	if _, err := schema.Replace([]byte("no marks\n"), "fields of SharingConfig", table); err == nil {
 		t.Error("a page without marks is accepted")
 	}
 }

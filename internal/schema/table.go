@@ -18,14 +18,12 @@ func Table(fields []Field) []byte {
 	return b.Bytes()
 }
 
-// The marks in a Markdown file between which generated text stands.
-const (
-	begin = "<!-- generated: fields of SharingConfig -->\n"
-	end   = "<!-- end of generated -->\n"
-)
+// end is the mark in a Markdown file after generated text.
+const end = "<!-- end of generated -->\n"
 
-// Replace puts text between the marks of a page.
-func Replace(page, text []byte) ([]byte, error) {
+// Replace puts text between the marks of that name in a page.
+func Replace(page []byte, name string, text []byte) ([]byte, error) {
+	begin := "<!-- generated: " + name + " -->\n"
 	before, rest, found := bytes.Cut(page, []byte(begin))
 	_, after, closed := bytes.Cut(rest, []byte(end))
 	if !found || !closed {

@@ -4,6 +4,8 @@
 package usage
 
 import (
+	"bytes"
+	"fmt"
 	"strconv"
 	"strings"
 
@@ -35,6 +37,16 @@ var (
 // Definitions are all metrics of this package.
 func Definitions() []Definition {
 	return []Definition{deviceHealthy, resourceFree, gpuFault, healthReports, healthMonitor}
+}
+
+// Table is the metrics for docs/metrics.md.
+func Table() []byte {
+	var b bytes.Buffer
+	b.WriteString("| metric | labels | means |\n|---|---|---|\n")
+	for _, d := range Definitions() {
+		fmt.Fprintf(&b, "| `%s` | %s | %s |\n", d.Name, strings.Join(d.Labels, ", "), d.Help)
+	}
+	return b.Bytes()
 }
 
 func (d Definition) desc() *prometheus.Desc {

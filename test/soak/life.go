@@ -76,7 +76,7 @@ type event struct {
 var events = []event{
 	{"pod", (*life).pod},
 	{"edit", (*life).edit},
-	{"kubelet restart", func(l *life, ctx context.Context) error { return l.RestartKubelet(ctx) }},
+	{"kubelet restart", (*life).restart},
 	{"agent kill", (*life).kill},
 	{"agent stop", (*life).stop},
 	{"GPU lost", (*life).lose},
@@ -152,6 +152,12 @@ func (l *life) free(ctx context.Context) ([]string, error) {
 func (l *life) edit(ctx context.Context) error {
 	l.config = (l.config + 1 + l.random.IntN(len(configs)-1)) % len(configs)
 	return l.Configure(ctx, configs[l.config].text)
+}
+
+// restart waits until the kubelet has the lists again: until then it refuses pods that were scheduled by what the Node said before,
+// which no plugin can help.
+func (l *life) restart(ctx context.Context) error {
+	return errors.Join(l.RestartKubelet(ctx), l.UntilReady(ctx))
 }
 
 func (l *life) kill(ctx context.Context) error {
