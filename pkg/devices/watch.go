@@ -61,10 +61,22 @@ func (h *Hardware) Watch(ctx context.Context, tell func(Report)) error {
 		case <-ctx.Done():
 		case <-timer.C:
 		case <-h.gate.next(session):
+			if session == 0 { // the first list of this process does not wait for that of the events
+				wait(ctx, firstRewatch)
+			}
 		}
 		timer.Stop()
 	}
 	return nil
+}
+
+func wait(ctx context.Context, d time.Duration) {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+	case <-timer.C:
+	}
 }
 
 // watchOnce watches the GPUs that are known now until one comes or goes, or waiting fails.
