@@ -27,6 +27,7 @@ type Target struct {
 	Health health.State
 	// AccessLost says that no GPU of the node answers, which is not this one's fault.
 	AccessLost bool
+	Frozen     bool // the config says to change nothing on this node
 	Problems   []Problem
 }
 
@@ -35,7 +36,7 @@ func Compile(c Config, node string, labels map[string]string, n devices.Node, u 
 	rule, _ := c.ForNode(node, labels)
 	targets := make([]Target, len(n.GPUs))
 	for i, g := range n.GPUs {
-		targets[i] = Target{GPU: g, Plan: mig.Plan{GPU: g.Name()}, Health: u.Health[g.UUID], AccessLost: u.AccessLost}
+		targets[i] = Target{GPU: g, Plan: mig.Plan{GPU: g.Name()}, Health: u.Health[g.UUID], AccessLost: u.AccessLost, Frozen: rule.Node.Paused}
 		if (g.Fault == nil || g.UUID != "") && g.Unsupported == nil {
 			targets[i].follow(c, rule, u)
 		}

@@ -38,23 +38,30 @@ type visit struct {
 	cleared  string // the admin's word that all faults are over; "" = there is none
 }
 
-// diagnose takes in what happened, in its order: what came with a start, reports, the reading, what people say. It is pure.
+// diagnose takes in what happened, in its order: what came with a start, the admin's word, reports, the reading, what others say. It
+// is pure.
 func (p patient) diagnose(policy health.Policy, v visit, now time.Time) (patient, []health.Change) {
 	d := diagnosis{patient: p, policy: policy, now: now}
 	d.start(v)
+	d.clear(v) // what is reported in the same moment is not over
 	for _, r := range v.reports {
 		d.report(r)
 	}
 	switch g := v.gpu; {
 	case g.Released != "":
 		d.letGo = true
+		d.demanded = d.demanded || !d.read && demands(g.Signs.Action) // the reading that this process took before it let go
 	case g.Fault == nil:
 		d.reading(g.Signs)
 	case g.Lost && !v.access && !d.covers(health.Unreachable, health.Reboot):
 		d.observe(health.Observation{Source: health.Unreachable, Reason: "off the bus"})
 	}
-	d.gone = errors.Is(v.gpu.Fault, devices.ErrGone)
-	d.people(v)
+	if v.gpu.Released == "" {
+		d.gone = errors.Is(v.gpu.Fault, devices.ErrGone)
+	}
+	if v.reported != "" && !d.covers(health.Reported, health.Reset) { // it stands as long as it is there
+		d.observe(health.Observation{Source: health.Reported, Reason: v.reported})
+	}
 	return d.patient, d.changes
 }
 
@@ -98,7 +105,7 @@ func (d *diagnosis) start(v visit) {
 	switch {
 	case known && d.BootID != v.boot:
 		d.heal(health.Booted)
-	case known && d.Load != "" && v.load != "" && d.Load != v.load, d.gone && v.gpu.Fault == nil:
+	case known && d.Load != "" && v.load != "" && d.Load != v.load, d.gone && v.gpu.Fault == nil && v.gpu.Released == "":
 		d.heal(health.DriverLoaded)
 	}
 	if len(d.State.Faults) == 0 {
@@ -142,10 +149,10 @@ func (d *diagnosis) reading(s devices.Signs) {
 
 // demand takes in a recovery action that no fault stands for yet.
 func (d *diagnosis) demand(s devices.Signs) {
+	d.demanded = d.demanded || demands(s.Action)
 	if !demands(s.Action) || s.Action == d.Overruled.Action {
 		return
 	}
-	d.demanded = true
 	if class, _ := s.Action.Class(); !d.covers("", class) {
 		d.observe(health.Observation{Source: health.Recovery, Action: s.Action})
 	}
@@ -172,7 +179,7 @@ func (d *diagnosis) count(s devices.Signs) {
 		{health.Throttle, d.read && (s.PowerLimited > before.PowerLimited || s.HeatLimited > before.HeatLimited)},
 	} {
 		if sign.is {
-			d.observe(health.Observation{Source: sign.source, Action: s.Action})
+			d.observe(health.Observation{Source: sign.source}) // what the driver demands is no word on these
 		}
 	}
 }
@@ -195,16 +202,11 @@ func (d *diagnosis) covers(source health.Source, class health.Class) bool {
 	})
 }
 
-// people takes in what annotations say. The admin's word is followed once; a report stands as long as it is there.
-func (d *diagnosis) people(v visit) {
+// clear follows the admin's word, once. What the GPU says at its next reading is what the word was said against.
+func (d *diagnosis) clear(v visit) {
 	if v.cleared != "" && v.cleared != d.Cleared {
 		d.heal(health.Cleared)
-		if d.Overruled = (state.Overruled{Next: true}); v.gpu.Fault == nil && v.gpu.Released == "" {
-			d.overrule(v.gpu.Signs)
-		}
+		d.Overruled = state.Overruled{Next: true}
 	}
 	d.Cleared = v.cleared
-	if v.reported != "" && !d.covers(health.Reported, health.Reset) {
-		d.observe(health.Observation{Source: health.Reported, Reason: v.reported})
-	}
 }

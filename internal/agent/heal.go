@@ -5,6 +5,7 @@ package agent
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -30,10 +31,15 @@ const letGoWord = "sick and idle, so that it can be reset"
 // are held for a moment.
 func (a *Agent) letGo(now time.Time) map[string]string {
 	why := map[string]string{}
+	// All are looked at together, because GPUs that are new are found only while none is let go of.
+	due := slices.ContainsFunc(a.ledger.idle, func(g devices.GPU) bool {
+		h := a.ledger.hands[g.UUID]
+		return h.off && now.Sub(h.since) >= a.opts.Peek
+	})
 	for _, g := range a.ledger.idle {
 		h := a.ledger.hands[g.UUID]
 		switch {
-		case h.off && now.Sub(h.since) >= a.opts.Peek:
+		case h.off && due:
 			h = hands{false, now}
 			a.Kick() // it is let go of again at once
 		case !h.off:
@@ -53,7 +59,8 @@ const settled = 2 * time.Minute
 // nothing was given out between the reading of their holders and then, or it would not have been published.
 func (a *Agent) noteIdle(o observation, v View, published bool, now time.Time) {
 	a.ledger.idle = nil
-	if !published {
+	hangs := slices.ContainsFunc(v.Targets, func(t Target) bool { return errors.Is(t.GPU.Fault, devices.ErrHung) })
+	if !published || hangs { // while a call hangs the driver cannot be let go of, and trying takes its time
 		return
 	}
 	for _, t := range v.Targets {
@@ -76,11 +83,9 @@ func (t *Target) findSick(failure string) {
 		case f.Class != health.Reset:
 		case failure != "":
 			help = "; the agent could not reset it and tries again: " + failure
-		case t.Policy.Reset == "when-idle":
+		case t.Policy.Reset == "when-idle" && !t.Frozen:
 			help = "; the agent resets it once nobody uses it"
-		case t.GPU.Released != "":
-			help = fmt.Sprintf("; nobody uses it, and nvidia-smi -r -i %s works now", t.GPU.PCI)
-		default:
+		default: // the same while the agent looks at it, or every look would be news
 			help = fmt.Sprintf("; nvidia-smi -r -i %s works once nobody uses it", t.GPU.PCI)
 		}
 		t.problem(ReasonGPUUnhealthy, "%s%s", f, help)
@@ -95,14 +100,14 @@ func (t Target) IsUnhealthy() bool { return t.isSick() || t.GPU.Fault != nil && 
 
 // mayReset says that this agent is about to reset the GPU itself.
 func (t Target) mayReset(now time.Time) bool {
-	return t.Policy.Reset == "when-idle" && t.Health.WantsReset(now) && t.GPU.Fault == nil
+	return t.Policy.Reset == "when-idle" && !t.Frozen && t.Health.WantsReset(now) && t.GPU.Fault == nil
 }
 
 // givesNothingOf says that the view gives nothing new out of a GPU.
 func (v *View) givesNothingOf(g devices.GPU, now time.Time) bool {
 	return !slices.ContainsFunc(v.Devices, func(d Device) bool {
 		tainted := d.API == DRA && d.Pending != "" && now.Sub(d.Cause.Last) >= settled
-		return d.GPU.UUID == g.UUID && d.Fault == "" && !tainted && !d.Held
+		return d.GPU.UUID == g.UUID && d.Fault == "" && !tainted && !d.Held && d.API != ""
 	})
 }
 

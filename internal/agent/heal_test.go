@@ -4,6 +4,9 @@
 package agent_test
 
 import (
+	"fmt"
+	"os"
+	"path/filepath"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -44,7 +47,7 @@ func TestSickGPUHeals(t *testing.T) {
 	n.offers("gpu=7-1")
 	n.problem(agent.ReasonGPUUnhealthy, "gpu-3: XID 48: needs a reset of the GPU")
 	n.let(3)
-	n.problem(agent.ReasonGPUUnhealthy, "works now")
+	n.problem(agent.ReasonGPUUnhealthy, "nvidia-smi -r -i 0000:28:00.0 works once nobody uses it")
 	if err := n.machine.Reset(2); err == nil {
 		t.Error("a GPU that is well was let go of")
 	}
@@ -238,4 +241,106 @@ func TestResetsAreSpacedOut(t *testing.T) {
 		}
 		n.offers("gpu=1-1")
 	})
+}
+
+// A reset by others is seen after a restart in whatever state it met the GPU, as long as this process saw the demand before it let go:
+// released by the admin, or with a demand that an admin had overruled before the fault.
+func TestResetIsSeenAfterARestart(t *testing.T) {
+	for name, story := range map[string]func(*node){
+		"released": func(n *node) {
+			n.sign(0, "recovery-action", "reset")
+			n.xid(0, 48, whole, health.ActionReset)
+			n.annotate(n.uuid(0, ""))
+			n.start()
+			n.settle()
+			n.offers("gpu=1-1")
+			n.others(0)
+			n.annotate("")
+		},
+		"overruled": func(n *node) {
+			n.sign(0, "recovery-action", "reset")
+			n.converge()
+			n.word(agent.ClearAnnotation, n.uuid(0, ""))
+			n.settle()
+			n.offers("gpu=2")
+			n.sign(0, "power-limited", "1000") // which is only counted
+			n.settle()
+			n.offers("gpu=2")
+			n.xid(0, 48, whole, health.ActionReset)
+			n.start()
+			n.settle()
+			n.offers("gpu=1-1")
+			n.let(0)
+			n.others(0)
+		},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			n := newNode(t, "2xh100-sxm5-80gb")
+			n.peek = 30 * time.Second
+			n.start()
+			n.converge()
+			story(n)
+			n.settle()
+			if n.lists() != "gpu=2" {
+				t.Errorf("%s: offered %s", name, n.lists())
+			}
+		})
+	}
+}
+
+// What the agent says of a GPU that it looks at every now and then stays the same, and a config that says to change nothing does not
+// keep others from resetting it.
+func TestLookingIsNoNews(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := newNode(t, "2xh100-sxm5-80gb")
+		n.apply(head + "layouts: {it: {}}\nnodes: [{paused: true, gpus: [{layout: it, reset: when-idle}]}]\n")
+		n.sign(0, "recovery-action", "reset")
+		n.settle()
+		view, _ := n.View()
+		said := fmt.Sprint(view.Problems)
+		for range 30 {
+			n.converge()
+			if view, _ := n.View(); fmt.Sprint(view.Problems) != said {
+				t.Errorf("said %s, then %v", said, view.Problems)
+			}
+			<-time.After(10 * time.Second)
+		}
+		if n.let(0); n.resets() != 0 {
+			t.Error("reset although paused")
+		}
+		n.others(0)
+	})
+}
+
+// A GPU that was pulled out while sick is not healthy for being named in a release; plugged in again, it is.
+func TestPulledOutWhileSick(t *testing.T) {
+	n := newNode(t, "driver: {version: \"550.54.15\"}\ngpus: [{model: l40s, count: 2}]\n")
+	n.converge()
+	id := n.uuid(0, "")
+	n.kubelet.set(nil, holder("gpu", id, "trainer"))
+	n.xid(0, 48, whole)
+	n.must(n.machine.RemoveGPU(0))
+	n.converge()
+	n.offers("gpu=1-1")
+	n.annotate(id)
+	n.converge()
+	n.offers("gpu=1-1")
+	n.annotate("")
+	n.must(n.machine.ReturnGPU(0, ""))
+	n.until(func() bool { return n.lists() == "gpu=2" })
+}
+
+// A record that cannot be read is no evidence: the GPU had something.
+func TestUnreadableHealth(t *testing.T) {
+	n := newNode(t, "driver: {version: \"550.54.15\"}\ngpus: [{model: l40s, count: 2}]\n")
+	n.converge()
+	n.xid(0, 79, whole)
+	n.must(os.WriteFile(filepath.Join(n.dir, "health", n.uuid(0, "")+".json"), nil, 0o600))
+	for range 2 {
+		n.start()
+		n.converge()
+		n.offers("gpu=1-1")
+	}
+	n.word(agent.ClearAnnotation, n.uuid(0, ""))
+	n.offers("gpu=2")
 }

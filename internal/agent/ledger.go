@@ -6,7 +6,6 @@ package agent
 import (
 	"context"
 	"errors"
-	"fmt"
 	"maps"
 	"reflect"
 	"slices"
@@ -57,7 +56,11 @@ func (a *Agent) loadHealth() error {
 	for _, h := range all {
 		a.ledger.patients[h.UUID], a.ledger.kept[h.UUID] = patient{Health: h}, h
 	}
-	for _, b := range bad {
+	for _, b := range bad { // it had something, and restarts heal nothing
+		o := health.Observation{Source: health.Reported, Reason: "the record of its health could not be read"}
+		h := state.Health{UUID: b.UID, BootID: a.store.BootID()}
+		h.State, _ = h.State.Observe(health.Policy{}, o, time.Now())
+		a.ledger.patients[b.UID] = patient{Health: h}
 		a.ledger.problems = append(a.ledger.problems, Problem{Reason: ReasonStateUnreadable, Message: b.Error()})
 	}
 	return nil
@@ -111,8 +114,9 @@ func (a *Agent) diagnose(ctx context.Context, o *observation, told map[string][]
 	people, problems := readAnnotations(o.input.annotations, o.node.GPUs)
 	o.problems = slices.Concat(o.problems, a.ledger.problems, problems)
 	if o.access {
-		o.problems = append(o.problems, Problem{Reason: ReasonAccessLost, Message: fmt.Sprintf(
-			"all %d GPUs are lost at once, which is taken for this process's way to them: they are offered as before", len(o.node.GPUs))})
+		o.problems = append(o.problems, Problem{
+			Reason: ReasonAccessLost, Message: "all GPUs that answered are lost at once, which is taken for this process's way to them: they are offered as before",
+		})
 	}
 	for _, g := range o.node.GPUs {
 		if g.UUID == "" || g.Unsupported != nil {
@@ -139,15 +143,23 @@ func (a *Agent) diagnose(ctx context.Context, o *observation, told map[string][]
 // keep writes what changed: faults at once, counts every now and then.
 func (l *ledger) keep(store Store, h state.Health, now time.Time) error {
 	was := l.kept[h.UUID]
-	counted := h
-	counted.State.Counts, counted.State.Others = was.State.Counts, was.State.Others
 	switch {
 	case reflect.DeepEqual(h, was), h.IsEmpty() && was.UUID == "":
 		return nil
-	case reflect.DeepEqual(counted, was) && now.Sub(l.saved[h.UUID]) < countsEvery:
+	case reflect.DeepEqual(uncounted(h), uncounted(was)) && now.Sub(l.saved[h.UUID]) < countsEvery:
 		return nil
 	}
 	return l.write(store, h)
+}
+
+// uncounted leaves out how often and when something was reported last.
+func uncounted(h state.Health) state.Health {
+	h.State.Counts, h.State.Others = nil, 0
+	h.State.Faults = slices.Clone(h.State.Faults)
+	for i := range h.State.Faults {
+		h.State.Faults[i].Count, h.State.Faults[i].Last = 0, time.Time{}
+	}
+	return h
 }
 
 // failures says, by UUID, why the agent's last reset of a GPU failed.
@@ -161,15 +173,13 @@ func (l *ledger) failures() map[string]string {
 	return why
 }
 
-// accessLost says that every GPU of several is lost at once: none of them is known to be off the bus.
+// accessLost says that several GPUs are lost at once, and with them every one that was not known to be off the bus before.
 func (l *ledger) accessLost(gpus []devices.GPU) bool {
 	asked := slices.DeleteFunc(slices.Clone(gpus), func(g devices.GPU) bool {
-		return g.Released != "" || g.Unsupported != nil || errors.Is(g.Fault, devices.ErrGone)
-	})
-	return len(asked) > 1 && !slices.ContainsFunc(asked, func(g devices.GPU) bool {
 		known := slices.ContainsFunc(l.patients[g.UUID].State.Faults, func(f health.Fault) bool { return f.Source == health.Unreachable })
-		return known || !errors.Is(g.Fault, devices.ErrLost)
+		return known || g.Released != "" || g.Unsupported != nil || errors.Is(g.Fault, devices.ErrGone)
 	})
+	return len(asked) > 1 && !slices.ContainsFunc(asked, func(g devices.GPU) bool { return !errors.Is(g.Fault, devices.ErrLost) })
 }
 
 // holdersOn names the pods and claims that hold something of a GPU, by the instance they hold; NoInstance is all of it.

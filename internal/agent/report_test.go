@@ -37,7 +37,7 @@ func TestAllLostIsOurs(t *testing.T) {
 	for range 3 {
 		n.converge()
 		n.offers("gpu=3")
-		n.problem(agent.ReasonAccessLost, "all 3 GPUs")
+		n.problem(agent.ReasonAccessLost, "lost at once")
 	}
 	for gpu := range 3 {
 		n.must(n.machine.Restore(gpu))
@@ -203,12 +203,23 @@ func TestFaultsReportedByOthers(t *testing.T) {
 	}
 	n.word(agent.FaultAnnotation, "")
 	n.offers("gpu=1-1")
-	n.word(agent.ClearAnnotation, "gpu-0")
+	n.word(agent.ClearAnnotation, "gpu-0") // which may be another GPU tomorrow
+	n.offers("gpu=1-1")
+	n.problem(agent.ReasonAnnotationInvalid, `"gpu-0" is not <uuid> of a GPU`)
+	a, b := n.uuid(0, ""), n.uuid(1, "")
+	n.word(agent.ClearAnnotation, a)
 	n.offers("gpu=2")
 	n.xid(0, 79, whole)
-	n.offers("gpu=1-1")
-	for _, word := range []string{"gpu-0", "gpu-0=again"} { // the word of before is not followed twice
-		n.word(agent.ClearAnnotation, word)
-		n.offers(map[string]string{"gpu-0": "gpu=1-1", "gpu-0=again": "gpu=2"}[word])
+	n.xid(1, 79, whole)
+	n.offers("gpu=0-2")
+	for _, tc := range []struct{ word, want string }{
+		{a, "gpu=0-2"}, {a + "," + b, "gpu=1-1"}, {b + ", " + a, "gpu=1-1"}, {a + "=again", "gpu=2"}, // the word of before is not followed twice
+	} {
+		n.word(agent.ClearAnnotation, tc.word)
+		n.offers(tc.want)
 	}
+	// What is reported in the moment of the word is not over.
+	n.must(n.SetAnnotations(map[string]string{agent.ClearAnnotation: a + "=3"}))
+	n.xid(0, 79, whole)
+	n.offers("gpu=1-1")
 }

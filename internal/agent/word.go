@@ -15,7 +15,8 @@ import (
 const (
 	// FaultAnnotation reports GPUs as faulty: "<uuid>=<reason>", with commas.
 	FaultAnnotation = "gpuslice.dev/fault"
-	// ClearAnnotation says that the faults of GPUs are over: UUIDs with commas, each followed once until the value changes.
+	// ClearAnnotation says that the faults of GPUs are over: UUIDs with commas, each followed once;
+	// "<uuid>=2" is another word.
 	ClearAnnotation = "gpuslice.dev/clear-fault"
 )
 
@@ -37,11 +38,10 @@ func readAnnotations(annotations map[string]string, gpus []devices.GPU) (word, [
 	}
 	problems = append(problems, misread(FaultAnnotation, "<uuid>=<reason>", bad, gpus)...)
 	bad = nil
-	text := annotations[ClearAnnotation]
-	for entry := range strings.SplitSeq(text, ",") {
+	for entry := range strings.SplitSeq(annotations[ClearAnnotation], ",") {
 		name, _, _ := strings.Cut(entry, "=") // what follows only makes one word another than the last
 		if uuid := uuidOf(gpus, name); uuid != "" {
-			w.cleared[uuid] = hash([]byte(text))
+			w.cleared[uuid] = hash([]byte(strings.TrimSpace(entry)))
 		} else if strings.TrimSpace(entry) != "" {
 			bad = append(bad, entry)
 		}
@@ -49,14 +49,13 @@ func readAnnotations(annotations map[string]string, gpus []devices.GPU) (word, [
 	return w, append(problems, misread(ClearAnnotation, "<uuid>", bad, gpus)...)
 }
 
-// uuidOf finds the GPU that a name means; "" = none.
+// uuidOf is the UUID if a GPU here has it, else "". All other names of a GPU can become another's, and a word outlives that.
 func uuidOf(gpus []devices.GPU, name string) string {
 	name = strings.TrimSpace(name)
-	i := slices.IndexFunc(gpus, func(g devices.GPU) bool { return name != "" && g.UUID != "" && isCalled(g, name) })
-	if i < 0 {
+	if name == "" || !slices.ContainsFunc(gpus, func(g devices.GPU) bool { return g.UUID == name }) {
 		return ""
 	}
-	return gpus[i].UUID
+	return name
 }
 
 // maxMisread bounds how many entries are named: an annotation may be long.

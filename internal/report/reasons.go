@@ -38,7 +38,7 @@ func Reasons() []Doc {
 		{agent.ReasonNotAsPlanned, "The driver said success and the GPU says otherwise.", "Look at the driver's log; the plan is tried again."},
 		{agent.ReasonGPUFault, "A GPU does not answer; its devices are unhealthy.", "Look at the driver's log; the GPU is offered again when it answers."},
 		{agent.ReasonGPUUnhealthy, "A GPU or an instance is sick, and its devices are unhealthy until evidence shows that it is over: a reset after which the driver wants nothing more, a load of the driver, a boot, or an admin's word. docs/health.md has the table.", "Do what the message says. If you know better, name the GPU in the annotation `gpuslice.dev/clear-fault` of the Node."},
-		{agent.ReasonAccessLost, "All GPUs of a node were lost at once. That is taken for the agent's way to them, so they are offered as before and read again.", "Look at the driver's log; if it is the GPUs after all, cordon the node or report them with the annotation `gpuslice.dev/fault`."},
+		{agent.ReasonAccessLost, "All GPUs of a node that answered were lost at once. That is taken for the agent's way to them, so they are offered as before and read again.", "Look at the driver's log; if it is the GPUs after all, cordon the node or report them with the annotation `gpuslice.dev/fault`."},
 		{agent.ReasonLabelConflict, "Somebody else writes labels of the Node that the agent would write with other values; theirs stay, all others are written.", "Stop the other writer, such as GPU Feature Discovery, whose field manager the message names, and remove its labels once (`kubectl label node NODE KEY-`)."},
 		{agent.ReasonAnnotationInvalid, "An annotation of the Node, `gpuslice.dev/fault` or `gpuslice.dev/clear-fault`, names a GPU that is not here or cannot be understood; the rest of it is followed.", "Correct what the message names."},
 		{agent.ReasonUsageUnknown, "Who holds what cannot be read, so everything counts as held and nothing is changed.", "Give the agent what the message names, such as hostPID."},
@@ -58,7 +58,7 @@ func Reasons() []Doc {
 		{agent.ReasonCDINotSupported, "The container runtime of the node is too old to inject devices by CDI, or cannot.", "Upgrade it, or use `--device-list-strategy=envvar` with NVIDIA's container runtime."},
 		{agent.ReasonCDINotInjected, "A container was given a device and does not have it, or the runtime refuses to make it: the runtime does not read our CDI specs.", "Let the runtime read the directory that the message names, or give `--cdi-dir` one that it reads; usual are `/etc/cdi` and `/var/run/cdi`."},
 		{agent.ReasonEnvInjectionOpen, "With `--device-list-strategy=envvar` any pod sees every GPU that its environment asks for.", "Nothing, if you trust the pods of the node; otherwise use a runtime with CDI."},
-		{agent.ReasonStateUnreadable, "A file of the state directory was set aside.", "Nothing; the file is kept beside the others for inspection."},
+		{agent.ReasonStateUnreadable, "A file of the state directory was set aside. If it was the record of a GPU's health, the GPU is unhealthy until evidence or an admin's word.", "Nothing for other files; for a GPU that is well, name it in the annotation `gpuslice.dev/clear-fault`. The file is kept beside the others for inspection."},
 	}
 }
 

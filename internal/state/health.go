@@ -74,8 +74,7 @@ func (s *Store) SaveHealth(h Health) error {
 	return WriteFile(path, append(text, '\n'), 0o600)
 }
 
-// Healths reads what was kept, by UUID. A file that does not decode is set aside, alone, and named in bad: what the GPU itself says
-// of its health is read anew anyway.
+// Healths reads what was kept, by UUID. A file that does not decode is set aside, alone, and named in bad.
 func (s *Store) Healths() (all []Health, bad []UnreadableError, err error) {
 	paths, err := filepath.Glob(filepath.Join(s.dir, "health", "*.json"))
 	if err != nil {

@@ -205,7 +205,7 @@ func (h *Hardware) readAll(ctx context.Context, listed []string, silent int, gla
 		known, isKnown := h.known[id]
 		if why := h.released[id]; why != "" {
 			gpus[i] = known.GPU
-			gpus[i].Released = why
+			gpus[i].Released, gpus[i].Polled = why, h.polled.has(id)
 			continue
 		}
 		wg.Go(func() { gpus[i] = h.read(ctx, id, known, isKnown, glance) })

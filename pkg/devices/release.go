@@ -58,7 +58,7 @@ func (h *Hardware) remembered() Node {
 	node := Node{Links: h.linkage.matrix, Load: h.opts.Load()}
 	for _, pci := range slices.Sorted(maps.Keys(h.known)) {
 		g := h.known[pci].GPU
-		g.Released = h.released[AllGPUs]
+		g.Released, g.Polled = h.released[AllGPUs], h.polled.has(pci)
 		node.GPUs = append(node.GPUs, g)
 	}
 	return node

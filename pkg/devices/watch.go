@@ -168,7 +168,7 @@ func (h *Hardware) knownGPUs() []string {
 func (h *Hardware) register(pcis []string) (EventSet, map[GPUHandle]string, error) {
 	set, err := h.driver.NewEventSet()
 	if err != nil {
-		h.polled.set(pcis)
+		h.polled.set(pcis, pcis)
 		return nil, nil, fmt.Errorf("make event set: %w", err)
 	}
 	registered, silent := map[GPUHandle]string{}, []string{}
@@ -187,7 +187,7 @@ func (h *Hardware) register(pcis []string) (EventSet, map[GPUHandle]string, erro
 			silent = append(silent, pci)
 		}
 	}
-	h.polled.set(silent)
+	h.polled.set(pcis, silent)
 	if len(registered) == 0 {
 		return nil, nil, errors.Join(ErrNotSupported, set.Close())
 	}
@@ -200,10 +200,12 @@ type polled struct {
 	pcis []string
 }
 
-func (p *polled) set(pcis []string) {
+// set takes in which of those that were asked are silent; of the others, which are let go of, nothing is known anew.
+func (p *polled) set(asked, silent []string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.pcis = slices.Clone(pcis)
+	kept := slices.DeleteFunc(slices.Clone(p.pcis), func(pci string) bool { return slices.Contains(asked, pci) })
+	p.pcis = append(kept, silent...)
 }
 
 func (p *polled) has(pci string) bool {
