@@ -23,8 +23,11 @@ type patient struct {
 	reset    bool          // this agent reset it, after its last fault
 	gone     bool          // the driver did not list it
 	doubted  bool          // it is lost in one session of the driver only, so far
+	silent   string        // why it does not answer, although the driver does
 	failure  string        // why the agent's last reset of it failed
 }
+
+func (p patient) condition() condition { return condition{p.State, p.silent} }
 
 // visit is everything that is told of one GPU at one moment.
 type visit struct {

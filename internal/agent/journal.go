@@ -4,6 +4,7 @@
 package agent
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -80,27 +81,45 @@ func partsOf(g devices.GPU) []part {
 	return parts
 }
 
+// condition is how a GPU is at one visit.
+type condition struct {
+	health.State
+	silent string // why it does not answer, although the driver does; "" = it does
+}
+
+func (c condition) unhealthy(gi int) bool {
+	return c.silent != "" || c.Device(gi).Health == health.Unhealthy
+}
+
+// why is the cause of what a device is unhealthy for: what evidence must end comes first.
+func (c condition) why(gi int) string {
+	if v := c.Device(gi); v.Health == health.Unhealthy {
+		return v.Reason
+	}
+	return c.silent
+}
+
 // enter compares the devices of a GPU before and after a visit.
-func (j *journal) enter(g devices.GPU, before, after health.State, changes []health.Change, holders map[int][]string, now time.Time) {
+func (j *journal) enter(g devices.GPU, before, after condition, changes []health.Change, holders map[int][]string, now time.Time) {
 	fell, rose := []part{}, []part{}
 	for _, p := range partsOf(g) {
-		was, is := before.Device(p.gi).Health, after.Device(p.gi).Health
-		switch {
-		case was != health.Unhealthy && is == health.Unhealthy:
+		switch was, is := before.unhealthy(p.gi), after.unhealthy(p.gi); {
+		case !was && is:
 			fell = append(fell, p)
-		case was == health.Unhealthy && is == health.Healthy:
+		case was && !is && after.Device(p.gi).Health == health.Healthy:
 			rose = append(rose, p)
 		}
 	}
 	worse := slices.ContainsFunc(changes, func(c health.Change) bool { return c.Kind == health.Escalated })
 	if worse && len(fell) == 0 {
-		fell = slices.DeleteFunc(partsOf(g), func(p part) bool { return after.Device(p.gi).Health != health.Unhealthy })
+		fell = slices.DeleteFunc(partsOf(g), func(p part) bool { return !after.unhealthy(p.gi) })
 	}
 	if len(fell) > 0 {
-		j.add(HealthChange{GPU: g.Name(), Kind: BecameUnhealthy, Holders: podsOn(fell, holders), Text: names(fell) + ": " + after.Device(fell[0].gi).Reason})
+		j.add(HealthChange{GPU: g.Name(), Kind: BecameUnhealthy, Holders: podsOn(fell, holders), Text: names(fell) + ": " + after.why(fell[0].gi)})
 	}
 	if len(rose) > 0 {
-		j.add(HealthChange{GPU: g.Name(), Kind: BecameHealthy, Holders: podsOn(rose, holders), Text: names(rose) + ": healthy again: " + healedBy(changes)})
+		by := cmp.Or(healedBy(changes), "it answers again")
+		j.add(HealthChange{GPU: g.Name(), Kind: BecameHealthy, Holders: podsOn(rose, holders), Text: names(rose) + ": healthy again: " + by})
 	}
 	j.note(g, changes, holders, now)
 }

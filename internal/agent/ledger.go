@@ -129,6 +129,7 @@ func (a *Agent) diagnose(ctx context.Context, o *observation, told map[string][]
 			reported: people.reported[g.UUID], cleared: people.cleared[g.UUID],
 		}, time.Now())
 		after.doubted = errors.Is(g.Fault, devices.ErrLost) && !errors.Is(g.Fault, devices.ErrGone) && !g.Lost
+		after.silent = o.silence(g, after, before.silent)
 		if after.doubted && !before.doubted {
 			a.Kick() // another session has to say so before it is believed
 		}
@@ -136,7 +137,20 @@ func (a *Agent) diagnose(ctx context.Context, o *observation, told map[string][]
 		if err := a.ledger.keep(a.store, after.Health, time.Now()); err != nil {
 			o.problems = append(o.problems, Problem{GPU: g.Name(), Reason: ReasonStateNotKept, Message: err.Error()})
 		}
-		a.ledger.journal.enter(g, before.State, after.State, changes, holdersOn(o.usage, g), time.Now())
+		a.ledger.journal.enter(g, before.condition(), after.condition(), changes, holdersOn(o.usage, g), time.Now())
+	}
+}
+
+// silence is why a GPU does not answer. While the driver is away, or the GPU is let go of, that is no news of it, and a GPU that is lost is not told of
+// before it is believed.
+func (o *observation) silence(g devices.GPU, p patient, before string) string {
+	switch {
+	case o.noNode != nil, g.Released != "":
+		return before
+	case g.Fault == nil || o.access || p.doubted:
+		return ""
+	default:
+		return g.Fault.Error()
 	}
 }
 

@@ -51,7 +51,7 @@ func due(told map[agent.Problem]time.Time, now []agent.Problem, at time.Time) []
 	present := map[agent.Problem]bool{}
 	var fresh []agent.Problem
 	for _, p := range now {
-		if p.Reason == agent.ReasonGPUUnhealthy { // changes of health are told as such
+		if p.GPU != "" && (p.Reason == agent.ReasonGPUUnhealthy || p.Reason == agent.ReasonGPUFault) { // changes of health are told as such
 			continue
 		}
 		present[p] = true

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -35,10 +36,10 @@ func TestChangesOfHealthAreTold(t *testing.T) {
 			&resourceapi.ResourceClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "team-a", Name: "gpu"}, Status: resourceapi.ResourceClaimStatus{
 				ReservedFor: []resourceapi.ResourceClaimConsumerReference{{Resource: "pods", Name: "trainer"}, {APIGroup: "x", Resource: "jobs", Name: "j"}},
 			}})
-		away, told := false, []string{}
+		told, away := []string{}, atomic.Bool{}
 		client.PrependReactor("create", "events", func(action clienttesting.Action) (bool, runtime.Object, error) {
 			e := action.(clienttesting.CreateAction).GetObject().(*eventsv1.Event)
-			if away && e.Regarding.Kind == "Node" {
+			if away.Load() && e.Regarding.Kind == "Node" {
 				return true, nil, errors.New("API server is away")
 			}
 			return false, nil, nil
@@ -72,10 +73,10 @@ func TestChangesOfHealthAreTold(t *testing.T) {
 		wants("sick", "Warning GPUUnhealthy Pod trainer/u1: gpu-3: XID 48", "Warning GPUUnhealthy Node n1/n1: gpu-3: XID 48")
 		v.set(&agent.View{Changes: []agent.HealthChange{sick}, Generation: 2})
 		wants("a view without news")
-		away = true
+		away.Store(true)
 		v.set(&agent.View{Changes: []agent.HealthChange{sick, well, note}})
 		wants("the API server is away", "Normal GPUHealthy Pod trainer/u1: gpu-3: healthy again")
-		away = false
+		away.Store(false)
 		<-time.After(time.Minute)
 		wants("it is back", "Normal GPUHealthy Node n1/n1: gpu-3: healthy again", "Warning GPUErrors Node n1/n1: gpu-0: XID 31", "Warning GPUErrors Pod trainer/u1: gpu-0: XID 31")
 		cancel()

@@ -160,7 +160,7 @@ func (h *Hardware) Exhausted() bool {
 // one is known from before, or not at all. One that has none, because it is on no bus, is noted in the node.
 func (h *Hardware) list(node *Node) (ids []string, silent int, err error) {
 	if len(h.released) > 0 { // a look-up by index would take hold of the released ones
-		return h.notReleased(), 0, nil
+		return h.stillBound(h.notReleased()), 0, nil
 	}
 	n, err := h.driver.GPUCount()
 	if err != nil {

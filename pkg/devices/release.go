@@ -64,6 +64,12 @@ func (h *Hardware) remembered() Node {
 	return node
 }
 
+// stillBound leaves out what the kernel has taken from the driver, as far as it says.
+func (h *Hardware) stillBound(pcis []string) []string {
+	bound := h.opts.Bound()
+	return slices.DeleteFunc(pcis, func(pci string) bool { return bound != nil && !slices.Contains(bound, pci) })
+}
+
 func (h *Hardware) notReleased() []string {
 	return slices.DeleteFunc(slices.Sorted(maps.Keys(h.known)), func(pci string) bool { return h.released[pci] != "" })
 }
