@@ -19,7 +19,7 @@ import (
 type Target struct {
 	GPU    devices.GPU
 	Policy config.Policy // what is in force
-	Paused bool          // the plan is shown and not carried out
+	Paused bool          // nothing is changed: the plan is shown and not carried out
 	Kept   bool          // the GPU cannot follow its entry and is left as it was
 	ByMIG  bool          // a config of mig-parted's says how it is cut
 	Plan   mig.Plan
@@ -27,7 +27,6 @@ type Target struct {
 	Health health.State
 	// AccessLost says that no GPU of the node answers, which is not this one's fault.
 	AccessLost bool
-	Frozen     bool // the config says to change nothing on this node
 	Problems   []Problem
 }
 
@@ -36,7 +35,7 @@ func Compile(c Config, node string, labels map[string]string, n devices.Node, u 
 	rule, _ := c.ForNode(node, labels)
 	targets := make([]Target, len(n.GPUs))
 	for i, g := range n.GPUs {
-		targets[i] = Target{GPU: g, Plan: mig.Plan{GPU: g.Name()}, Health: u.Health[g.UUID], AccessLost: u.AccessLost, Frozen: rule.Node.Paused}
+		targets[i] = Target{GPU: g, Plan: mig.Plan{GPU: g.Name()}, Health: u.Health[g.UUID], AccessLost: u.AccessLost, Paused: rule.Node.Paused}
 		if (g.Fault == nil || g.UUID != "") && g.Unsupported == nil {
 			targets[i].follow(c, rule, u)
 		}
@@ -93,12 +92,12 @@ func (t *Target) follow(c Config, rule config.NodeRule, u Usage) {
 		t.problem(ReasonNotSupportedYet, "layout %s: %s not supported yet; the GPU keeps what it has", policy.LayoutName, strings.Join(missing, ", "))
 		t.keep(policy, u)
 	default:
-		t.aim(policy, rule.Node.Paused, u)
+		t.aim(policy, u)
 	}
 }
 
 // aim plans how the GPU gets to what the policy says of it.
-func (t *Target) aim(policy config.Policy, paused bool, u Usage) {
+func (t *Target) aim(policy config.Policy, u Usage) {
 	g, used := t.GPU, u.of(t.GPU)
 	want, warnings, err := wantOf(g, policy.Layout, used)
 	shares, renamed, errShares := sharesOn(g, policy)
@@ -118,7 +117,7 @@ func (t *Target) aim(policy config.Policy, paused bool, u Usage) {
 	failed := u.Before.FailedResets[g.UUID]
 	want.MayAsk = policy.Reset == "when-idle"
 	want.MayReset = want.MayAsk && failed == ""
-	t.Plan, t.Paused = mig.Diff(g.MIG, want, used), paused
+	t.Plan = mig.Diff(g.MIG, want, used)
 	t.explain(want, failed)
 }
 

@@ -18,7 +18,8 @@ import (
 	"gpuslice/pkg/mig"
 )
 
-// hands says whether this process keeps its hands off a GPU that is sick and idle.
+// hands says whether this process keeps its hands off the GPUs that are sick and idle. It is the same for all of them, because GPUs
+// that are new are found only while none is let go of.
 type hands struct {
 	off   bool
 	since time.Time
@@ -27,29 +28,22 @@ type hands struct {
 // letGoWord is why such a GPU is released.
 const letGoWord = "sick and idle, so that it can be reset"
 
-// letGo says which sick GPUs nobody uses: by PCI address, as of the last pass. They are looked at every now and then, for which they
-// are held for a moment.
-func (a *Agent) letGo(now time.Time) map[string]string {
-	why := map[string]string{}
-	// All are looked at together, because GPUs that are new are found only while none is let go of.
-	due := slices.ContainsFunc(a.ledger.idle, func(g devices.GPU) bool {
-		h := a.ledger.hands[g.UUID]
-		return h.off && now.Sub(h.since) >= a.opts.Peek
-	})
-	for _, g := range a.ledger.idle {
-		h := a.ledger.hands[g.UUID]
-		switch {
-		case h.off && due:
-			h = hands{false, now}
-			a.Kick() // it is let go of again at once
-		case !h.off:
-			h = hands{true, now}
-		}
-		if a.ledger.hands[g.UUID] = h; h.off {
-			why[g.PCI] = letGoWord
-		}
+// letGo says which sick GPUs nobody uses: by PCI address, as of the last pass. Every now and then it is none, so that they are
+// looked at; then they are to be let go of again at once.
+func (l *ledger) letGo(peek time.Duration, now time.Time) (why map[string]string, looking bool) {
+	looking = l.hands.off && len(l.idle) > 0 && now.Sub(l.hands.since) >= peek
+	switch {
+	case len(l.idle) == 0 || looking:
+		l.hands = hands{}
+		return nil, looking
+	case !l.hands.off:
+		l.hands = hands{true, now}
 	}
-	return why
+	why = map[string]string{}
+	for _, g := range l.idle {
+		why[g.PCI] = letGoWord
+	}
+	return why, false
 }
 
 // settled is how long a claim that was allocated before a device was tainted may take to be prepared.
@@ -68,11 +62,6 @@ func (a *Agent) noteIdle(o observation, v View, published bool, now time.Time) {
 			a.ledger.idle = append(a.ledger.idle, t.GPU)
 		}
 	}
-	for uuid := range a.ledger.hands {
-		if !slices.ContainsFunc(a.ledger.idle, func(g devices.GPU) bool { return g.UUID == uuid }) {
-			delete(a.ledger.hands, uuid)
-		}
-	}
 }
 
 // findSick adds what is wrong with the health of the GPU, and what would help.
@@ -83,7 +72,7 @@ func (t *Target) findSick(failure string) {
 		case f.Class != health.Reset:
 		case failure != "":
 			help = "; the agent could not reset it and tries again: " + failure
-		case t.Policy.Reset == "when-idle" && !t.Frozen:
+		case t.Policy.Reset == "when-idle" && !t.Paused:
 			help = "; the agent resets it once nobody uses it"
 		default: // the same while the agent looks at it, or every look would be news
 			help = fmt.Sprintf("; nvidia-smi -r -i %s works once nobody uses it", t.GPU.PCI)
@@ -100,7 +89,7 @@ func (t Target) IsUnhealthy() bool { return t.isSick() || t.GPU.Fault != nil && 
 
 // mayReset says that this agent is about to reset the GPU itself.
 func (t Target) mayReset(now time.Time) bool {
-	return t.Policy.Reset == "when-idle" && !t.Frozen && t.Health.WantsReset(now) && t.GPU.Fault == nil
+	return t.Policy.Reset == "when-idle" && !t.Paused && t.Health.WantsReset(now) && t.GPU.Fault == nil
 }
 
 // givesNothingOf says that the view gives nothing new out of a GPU.
@@ -114,7 +103,7 @@ func (v *View) givesNothingOf(g devices.GPU, now time.Time) bool {
 // resetSick resets the GPUs that are sick and idle where the config lets it: what they offer leaves the view first, then their
 // holders are read again.
 func (a *Agent) resetSick(ctx context.Context, o observation, targets []Target) (observation, []Target, error) {
-	due := a.dueForReset(ctx, o, targets)
+	due := a.dueForReset(ctx, o.usage, targets)
 	if view, _ := a.View(); len(due) == 0 || view == nil { // the first list does not wait for a reset
 		return o, targets, nil
 	}
@@ -122,7 +111,7 @@ func (a *Agent) resetSick(ctx context.Context, o observation, targets []Target) 
 		return o, targets, err
 	}
 	o, targets = a.look(ctx)
-	for _, t := range a.dueForReset(ctx, o, targets) {
+	for _, t := range a.dueForReset(ctx, o.usage, targets) {
 		if slices.ContainsFunc(due, func(x Target) bool { return x.GPU.UUID == t.GPU.UUID }) {
 			a.resetOne(ctx, t.GPU)
 		}
@@ -132,13 +121,10 @@ func (a *Agent) resetSick(ctx context.Context, o observation, targets []Target) 
 }
 
 // dueForReset gives each GPU that may be reset now the plan to do so.
-func (a *Agent) dueForReset(ctx context.Context, o observation, targets []Target) []Target {
+func (a *Agent) dueForReset(ctx context.Context, u Usage, targets []Target) []Target {
 	due := []Target{}
-	if Paused(o.input.config, a.opts.NodeName, o.input.labels) {
-		return due
-	}
 	for _, t := range targets {
-		if !t.mayReset(time.Now()) || t.GPU.Released != "" || len(o.usage.of(t.GPU).Any()) > 0 {
+		if !t.mayReset(time.Now()) || t.GPU.Released != "" || len(u.of(t.GPU).Any()) > 0 {
 			continue
 		}
 		clients, err := a.hw.Clients(ctx, t.GPU.PCI)

@@ -341,6 +341,11 @@ func TestUnreadableHealth(t *testing.T) {
 		n.converge()
 		n.offers("gpu=1-1")
 	}
+	n.must(os.WriteFile(filepath.Join(n.dir, "health", n.uuid(0, "")+".json"), nil, 0o600))
+	n.start()
+	n.converge()
+	n.problem(agent.ReasonStateUnreadable, n.uuid(0, ""))
 	n.word(agent.ClearAnnotation, n.uuid(0, ""))
 	n.offers("gpu=2")
+	n.noProblems()
 }

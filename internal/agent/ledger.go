@@ -6,7 +6,6 @@ package agent
 import (
 	"context"
 	"errors"
-	"maps"
 	"reflect"
 	"slices"
 	"strings"
@@ -25,10 +24,11 @@ type ledger struct {
 	patients map[string]patient
 	kept     map[string]state.Health // as it is on disk
 	saved    map[string]time.Time
-	problems []Problem        // of what could not be read at the start
-	idle     []devices.GPU    // sick, and nobody uses them
-	hands    map[string]hands // by UUID
+	idle     []devices.GPU // sick, and nobody uses them
+	hands    hands
 	journal  journal
+	// unreadable says, by UUID, why the record of a GPU could not be read at the start.
+	unreadable map[string]string
 
 	mu     sync.Mutex
 	queue  []reports // in the order of their first
@@ -52,18 +52,32 @@ func (a *Agent) loadHealth() error {
 	if err != nil {
 		return err
 	}
-	a.ledger = ledger{patients: map[string]patient{}, kept: map[string]state.Health{}, saved: map[string]time.Time{}, hands: map[string]hands{}}
+	a.ledger = ledger{patients: map[string]patient{}, kept: map[string]state.Health{}, saved: map[string]time.Time{}, unreadable: map[string]string{}}
 	for _, h := range all {
 		a.ledger.patients[h.UUID], a.ledger.kept[h.UUID] = patient{Health: h}, h
 	}
 	for _, b := range bad { // it had something, and restarts heal nothing
-		o := health.Observation{Source: health.Reported, Reason: "the record of its health could not be read"}
+		o := health.Observation{Source: health.Reported, Reason: noRecord}
 		h := state.Health{UUID: b.UID, BootID: a.store.BootID()}
 		h.State, _ = h.State.Observe(health.Policy{}, o, time.Now())
 		a.ledger.patients[b.UID] = patient{Health: h}
-		a.ledger.problems = append(a.ledger.problems, Problem{Reason: ReasonStateUnreadable, Message: b.Error()})
+		a.ledger.unreadable[b.UID] = b.Error()
 	}
 	return nil
+}
+
+// noRecord is what is wrong with a GPU of which the record could not be read.
+const noRecord = "the record of its health could not be read"
+
+// lacking names the records that could not be read, as long as that is held against their GPUs.
+func (l *ledger) lacking() []Problem {
+	problems := []Problem{}
+	for uuid, why := range l.unreadable {
+		if slices.ContainsFunc(l.patients[uuid].State.Faults, func(f health.Fault) bool { return f.Reason == noRecord }) {
+			problems = append(problems, Problem{Reason: ReasonStateUnreadable, Message: why})
+		}
+	}
+	return problems
 }
 
 // Report takes an event of a GPU in; the next pass follows at once.
@@ -112,7 +126,7 @@ func (a *Agent) diagnose(ctx context.Context, o *observation, told map[string][]
 	}
 	o.health, o.access = map[string]health.State{}, a.ledger.accessLost(o.node.GPUs)
 	people, problems := readAnnotations(o.input.annotations, o.node.GPUs)
-	o.problems = slices.Concat(o.problems, a.ledger.problems, problems)
+	o.problems = append(o.problems, problems...)
 	if o.access {
 		o.problems = append(o.problems, Problem{
 			Reason: ReasonAccessLost, Message: "all GPUs that answered are lost at once, which is taken for this process's way to them: they are offered as before",
@@ -139,10 +153,11 @@ func (a *Agent) diagnose(ctx context.Context, o *observation, told map[string][]
 		}
 		a.ledger.journal.enter(g, before.condition(), after.condition(), changes, holdersOn(o.usage, g), time.Now())
 	}
+	o.problems = append(o.problems, a.ledger.lacking()...)
 }
 
-// silence is why a GPU does not answer. While the driver is away, or the GPU is let go of, that is no news of it, and a GPU that is lost is not told of
-// before it is believed.
+// silence is why a GPU does not answer. While the driver is away, or the GPU is let go of, that is no news of it, and a GPU that is
+// lost is not told of before it is believed.
 func (o *observation) silence(g devices.GPU, p patient, before string) string {
 	switch {
 	case o.noNode != nil, g.Released != "":
@@ -212,7 +227,7 @@ func podsOf(holders []string) []string {
 	for _, h := range holders {
 		part := strings.Split(h, "/")
 		switch {
-		case len(part) == 2 && strings.HasPrefix(h, claimPrefix):
+		case len(part) == 2 && strings.HasPrefix(h, ClaimPrefix):
 			pods = append(pods, h)
 		case len(part) == 3 && !strings.Contains(h, " "):
 			pods = append(pods, part[0]+"/"+part[1])
@@ -222,13 +237,10 @@ func podsOf(holders []string) []string {
 	return slices.Compact(pods)
 }
 
-// claimPrefix marks a holder that is a claim.
-const claimPrefix = "claim "
-
 // xids are the overrides of the config.
 func (c Config) xids() map[string]string {
 	if c.Health == nil {
 		return nil
 	}
-	return maps.Clone(c.Health.XIDs)
+	return c.Health.XIDs
 }

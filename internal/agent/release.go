@@ -78,7 +78,11 @@ func (a *Agent) lookReleased(ctx context.Context, o *observation, read reader) {
 // release lets go of what the admin wants released, and takes back what is no longer wanted so.
 func (a *Agent) release(ctx context.Context, in input) []Problem {
 	why, unknown := released(in.labels, in.annotations, a.lastNode.GPUs)
-	for pci, reason := range a.letGo(time.Now()) {
+	idle, looking := a.ledger.letGo(a.opts.Peek, time.Now())
+	if looking {
+		a.Kick()
+	}
+	for pci, reason := range idle {
 		if why[pci] == "" && why[devices.AllGPUs] == "" {
 			why[pci] = reason
 		}

@@ -35,6 +35,9 @@ type Usage struct {
 	Before Before
 }
 
+// ClaimPrefix marks a holder that is a claim; "namespace/name" follows.
+const ClaimPrefix = "claim "
+
 // Before is the past as far as decisions need it.
 type Before struct {
 	// Policies is what was in force on each GPU, by PCI address: an entry that a GPU cannot follow leaves it as it was (P5).
@@ -62,7 +65,7 @@ func (u Usage) of(g devices.GPU) mig.InUse {
 	for _, c := range u.Claims {
 		for _, d := range c.Devices {
 			if !d.Admin && d.GPU == g.UUID {
-				holdSlot(&used, g, d, "claim "+c.String())
+				holdSlot(&used, g, d, ClaimPrefix+c.String())
 			}
 		}
 	}
@@ -136,7 +139,7 @@ func (u Usage) claimHolders(gpuUUID string) []string {
 	names := []string{}
 	for _, c := range u.Claims {
 		if slices.ContainsFunc(c.Devices, func(d state.Device) bool { return !d.Admin && d.GPU == gpuUUID }) {
-			names = append(names, "claim "+c.String())
+			names = append(names, ClaimPrefix+c.String())
 		}
 	}
 	return names

@@ -16,6 +16,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/klog/v2"
 
@@ -93,6 +94,12 @@ func create(ctx context.Context, client kubernetes.Interface, name string, say e
 // born tells Events of this process from those of others.
 var born = time.Now().UnixNano()
 
+// eventName fits what the API takes for a name; what makes it unique comes last.
+func eventName(about, unique string) string {
+	room := max(0, validation.DNS1123SubdomainMaxLength-len(unique)-len("."))
+	return strings.TrimRight(about[:min(len(about), room)], ".-") + "." + unique
+}
+
 func createAbout(ctx context.Context, client kubernetes.Interface, node string, regarding corev1.ObjectReference, say event) error {
 	now := metav1.NowMicro()
 	namespace, unique := cmp.Or(regarding.Namespace, metav1.NamespaceDefault), fmt.Sprintf("%x", now.UnixNano())
@@ -101,7 +108,7 @@ func createAbout(ctx context.Context, client kubernetes.Interface, node string, 
 	}
 	e := &eventsv1.Event{
 		ObjectMeta: metav1.ObjectMeta{
-			Name:      fmt.Sprintf("%s.%s%s.%s", regarding.Name, strings.ToLower(say.reason), say.about, unique),
+			Name:      eventName(regarding.Name, strings.ToLower(say.reason)+say.about+"."+unique),
 			Namespace: namespace,
 		},
 		EventTime:           now,

@@ -154,7 +154,7 @@ func tellChange(ctx context.Context, client kubernetes.Interface, node string, c
 
 // podsOf is the pod that a holder names, or those that a claim is reserved for; of a claim that is gone there are none.
 func podsOf(ctx context.Context, client kubernetes.Interface, holder string) (pods []string, err error) {
-	claim, isClaim := strings.CutPrefix(holder, "claim ")
+	claim, isClaim := strings.CutPrefix(holder, agent.ClaimPrefix)
 	if !isClaim {
 		return []string{holder}, nil
 	}
@@ -190,5 +190,10 @@ func tellPod(ctx context.Context, client kubernetes.Interface, node, pod string,
 	if p != nil {
 		regarding.UID = p.UID
 	}
-	return createAbout(ctx, client, node, regarding, say)
+	err = createAbout(ctx, client, node, regarding, say)
+	if apierrors.IsForbidden(err) || apierrors.IsNotFound(err) || apierrors.IsInvalid(err) {
+		klog.FromContext(ctx).V(2).Info("A pod cannot be told of its GPU", "pod", pod, "cause", err.Error())
+		return nil // its namespace is going, say: all others must not wait for that
+	}
+	return err
 }

@@ -17,8 +17,10 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	eventsv1 "k8s.io/api/events/v1"
 	resourceapi "k8s.io/api/resource/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/client-go/kubernetes/fake"
 	clienttesting "k8s.io/client-go/testing"
 
@@ -79,6 +81,52 @@ func TestChangesOfHealthAreTold(t *testing.T) {
 		away.Store(false)
 		<-time.After(time.Minute)
 		wants("it is back", "Normal GPUHealthy Node n1/n1: gpu-3: healthy again", "Warning GPUErrors Node n1/n1: gpu-0: XID 31", "Warning GPUErrors Pod trainer/u1: gpu-0: XID 31")
+		cancel()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// P3: a pod that cannot be told, because its namespace is going, keeps nobody else from being told; the longest name that a pod may
+// have is told of too.
+func TestOnePodThatCannotBeTold(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		long := strings.Repeat("a", 252) + "b"
+		client := fake.NewClientset(
+			&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "going", Name: "trainer", UID: "u1"}},
+			&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "team-a", Name: long, UID: "u2"}},
+		)
+		client.PrependReactor("create", "events", func(action clienttesting.Action) (bool, runtime.Object, error) {
+			if action.GetNamespace() == "going" {
+				return true, nil, apierrors.NewForbidden(eventsv1.Resource("events"), "", errors.New("unable to create new content in namespace going because it is being terminated"))
+			}
+			return false, nil, nil
+		})
+		v := &views{changed: make(chan struct{}), view: &agent.View{Changes: []agent.HealthChange{
+			{Seq: 1, GPU: "gpu-0", Kind: agent.BecameUnhealthy, Text: "sick", Holders: []string{"going/trainer", "team-a/" + long}},
+			{Seq: 2, GPU: "gpu-1", Kind: agent.BecameUnhealthy, Text: "sick too"},
+		}}}
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan error, 1)
+		go func() { ended <- report.Health(ctx, client, "n1", v) }()
+		synctest.Wait()
+		told := []string{}
+		for _, namespace := range []string{"team-a", "default"} {
+			list, err := client.EventsV1().Events(namespace).List(t.Context(), metav1.ListOptions{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, e := range list.Items {
+				told = append(told, e.Regarding.Kind+" "+e.Note)
+				if faults := validation.IsDNS1123Subdomain(e.Name); len(faults) > 0 {
+					t.Errorf("event %q: %v", e.Name, faults)
+				}
+			}
+		}
+		if diff := cmp.Diff(map[string]int{}, difference([]string{"Pod sick", "Node sick", "Node sick too"}, told)); diff != "" {
+			t.Errorf("told %q\n%s", told, diff)
+		}
 		cancel()
 		if err := <-ended; err != nil {
 			t.Error(err)

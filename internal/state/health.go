@@ -37,7 +37,7 @@ type Overruled struct {
 
 // IsEmpty says that there is nothing to be kept.
 func (h Health) IsEmpty() bool {
-	return reflect.DeepEqual(h.State, health.State{}) && h.Cleared == ""
+	return reflect.DeepEqual(h.State, health.State{}) && h.Cleared == "" && h.Overruled == Overruled{}
 }
 
 type healthFile struct {

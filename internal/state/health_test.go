@@ -32,6 +32,16 @@ func TestHealthOutlivesBoots(t *testing.T) {
 	if diff := cmp.Diff([]state.Health{sickness("GPU-0"), sickness("GPU-1")}, got); err != nil || len(bad) != 0 || diff != "" {
 		t.Errorf("%v %v\n%s", err, bad, diff)
 	}
+	word := state.Health{UUID: "GPU-3", BootID: "boot-1", Overruled: state.Overruled{Action: health.ActionReset}}
+	if err := s.SaveHealth(word); err != nil {
+		t.Fatal(err)
+	}
+	if got, _, err := s.Healths(); err != nil || len(got) != 3 || got[2].Overruled != word.Overruled {
+		t.Errorf("%v %v: what an admin spoke against is forgotten", got, err)
+	}
+	if err := s.SaveHealth(state.Health{UUID: "GPU-3", BootID: "boot-1"}); err != nil {
+		t.Fatal(err)
+	}
 	if err := s.SaveHealth(state.Health{UUID: "GPU-1", BootID: "boot-1"}); err != nil {
 		t.Fatal(err)
 	}

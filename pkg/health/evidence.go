@@ -14,7 +14,7 @@ type Evidence int
 // Evidences. Seen, read and answered mean: after whatever the State was told before.
 const (
 	ResetSeen  Evidence = iota // the GPU was reset, by whomever
-	ActionRead                 // recovery action none was read from the driver; absent is no such read
+	ActionRead                 // recovery action none was read, or what the caller takes for it where the driver has none
 	DriverLoaded
 	Booted
 	Answered // the GPU answered
